@@ -1,7 +1,8 @@
 """Trees from the attention between words, and their agreement with gold trees.
 
 All functions take the weights of one text: a row per word that attends, a column per
-word that is attended to, without words of padding.
+word that is attended to, without words of padding. Punctuation counts as a word: leave
+it out of the weights and of the gold tree to compute UAS and UUAS as they are defined.
 
 References:
     - [Htut et al., 2019](https://arxiv.org/abs/1911.12246), section 4: edges of the
@@ -220,29 +221,23 @@ class EdgeCounts(NamedTuple):
     edges: int
 
 
-def count_directed_edges(
-    heads: np.ndarray, gold: np.ndarray, counted: np.ndarray
-) -> EdgeCounts:
+def count_directed_edges(heads: np.ndarray, gold: np.ndarray) -> EdgeCounts:
     """Counts the words with the right head; over all texts, that is the UAS.
 
     Args:
         heads: int `(..., W)`, the heads of words.
-        gold: int `(W,)`, their heads in the gold tree, `ROOT` for the root, which is
+        gold: int `(W,)`, their heads in the gold tree. Words whose head is `ROOT` are
             not counted.
-        counted: bool `(W,)`, False for punctuation.
 
     Example:
-    >>> gold = np.array([1, ROOT, 1])
-    >>> count_directed_edges(np.array([1, ROOT, 0]), gold, np.ones(3, bool))
+    >>> count_directed_edges(np.array([1, ROOT, 0]), gold=np.array([1, ROOT, 1]))
     EdgeCounts(found=1, edges=2)
     """
-    counted = counted & (gold != ROOT)
+    counted = gold != ROOT
     return EdgeCounts(((heads == gold) & counted).sum(axis=-1), int(counted.sum()))
 
 
-def count_undirected_edges(
-    heads: np.ndarray, gold: np.ndarray, counted: np.ndarray
-) -> EdgeCounts:
+def count_undirected_edges(heads: np.ndarray, gold: np.ndarray) -> EdgeCounts:
     """Counts the gold edges that a tree has in either direction.
 
     The quotient of sums over all texts is the UUAS over all edges, as Hewitt & Liang's
@@ -251,15 +246,14 @@ def count_undirected_edges(
     Args:
         heads: int `(..., W)`, trees of any direction.
         gold: As in `count_directed_edges`.
-        counted: As in `count_directed_edges`.
 
     Example:
-    >>> gold = np.array([1, ROOT, 1])
-    >>> count_undirected_edges(np.array([ROOT, 0, 0]), gold, np.ones(3, bool))
+    >>> count_undirected_edges(np.array([ROOT, 0, 0]), gold=np.array([1, ROOT, 1]))
     EdgeCounts(found=1, edges=2)
     """
-    counted = counted & (gold != ROOT)
-    words = np.arange(len(gold))
-    reverse = np.take(heads, np.where(counted, gold, 0), axis=-1) == words
+    counted = gold != ROOT
+    reverse = np.take(heads, np.where(counted, gold, 0), axis=-1) == np.arange(
+        len(gold)
+    )
     found = ((heads == gold) | reverse) & counted
     return EdgeCounts(found.sum(axis=-1), int(counted.sum()))

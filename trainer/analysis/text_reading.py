@@ -1,6 +1,6 @@
 """Reads the texts of an analysis: from a run's records, or from a file of lines."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -127,13 +127,13 @@ def read_text_file(
     if not lines:
         raise DataError(f"{path}: has no text; expected one text per line, in UTF-8")
     tokens = tokenizer.tokenize(encodable(lines))
-    before, after = _frame(model, tokenizer)
+    before, after = special_tokens_around(model, tokenizer)
     longest = model.max_sequence_length - len(before) - len(after)
     rows = _unragged(tokens)
     lines = [line for line, row in zip(lines, rows, strict=True) if len(row)]
     rows = [row for row in rows if len(row)]
     truncated = sum(len(row) > longest for row in rows)
-    framed = tuple(_row([*before, *row[:longest], *after], model) for row in rows)
+    framed = tuple(make_row([*before, *row[:longest], *after], model) for row in rows)
     return AnalyzedTexts(path.name, framed, tuple(lines)), truncated
 
 
@@ -161,7 +161,9 @@ def _lines(path: Path) -> Iterator[str]:
         raise DataError(f"{path}: cannot be read: {error}") from None
 
 
-def _frame(model: Model, tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+def special_tokens_around(
+    model: Model, tokenizer: Tokenizer
+) -> tuple[list[int], list[int]]:
     """Returns the special tokens before and after a text in records."""
     special = tokenizer.special
     if isinstance(model, DecoderConfig):
@@ -175,7 +177,8 @@ def _frame(model: Model, tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     )
 
 
-def _row(token_ids: list[int], model: Model) -> Row:
+def make_row(token_ids: Sequence[int], model: Model) -> Row:
+    """Returns the features of a text with its special tokens."""
     row = {"token_ids": np.array(token_ids, np.int32)}
     if isinstance(model, EncoderConfig) and model.num_segments > 1:
         row["segment_ids"] = np.zeros_like(row["token_ids"])
