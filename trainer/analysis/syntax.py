@@ -82,6 +82,7 @@ def analyze_syntax(context: AnalysisContext, treebank: Path) -> AnalysisPart:
         summary=_summarize(best, tree_scores, baselines),
         numbers={
             "sentences": len(sentences),
+            "skipped": words.skipped,
             "relations": {score.relation: describe_score(score) for score in best},
             "trees": [_describe_tree(one) for one in (*_best(tree_scores), *baselines)],
         },
@@ -186,14 +187,13 @@ def _make_notes(
     words: WordTexts, treebank: Path, best: Sequence[RelationScore], heads: int
 ) -> tuple[str, ...]:
     notes = [
-        f"The heads are the best of {heads} on the same sentences, so that their scores "
-        "are somewhat too high for other texts."
+        f"The heads are the best of {heads} on the same sentences, so that their "
+        "scores are somewhat too high for other texts."
     ]
-    read = max(words.kept) + 1
-    if skipped := read - len(words.kept):
+    if words.skipped:
         notes.append(
-            f"{skipped:,} sentences of {treebank.name} are longer than the model and "
-            "were skipped."
+            f"{words.skipped:,} sentences of {treebank.name} are longer than the model "
+            "or have no token, and were skipped."
         )
     if missed := [score.relation for score in best if not score.is_found]:
         notes.append(

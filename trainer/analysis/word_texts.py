@@ -47,11 +47,13 @@ class WordTexts:
         texts: The texts that fit into the model, with special tokens.
         memberships: bool (T, W) of each text; special tokens are parts of no word.
         kept: The number of each text among those that were given.
+        skipped: Number of texts that do not fit, or have no token.
     """
 
     texts: AnalyzedTexts
     memberships: tuple[np.ndarray, ...]
     kept: tuple[int, ...]
+    skipped: int
 
     def stack_memberships(self, batch: TextBatch) -> np.ndarray:
         """Returns the memberships of a batch, padded with zeros: float32 (B, T, W)."""
@@ -117,7 +119,12 @@ def tokenize_words(
             f"{name}: none of its {len(texts)} texts has 1 to {longest} tokens, which "
             "is what the model reads"
         )
-    return WordTexts(AnalyzedTexts(name, tuple(rows)), tuple(memberships), tuple(kept))
+    return WordTexts(
+        AnalyzedTexts(name, tuple(rows)),
+        tuple(memberships),
+        tuple(kept),
+        len(texts) - len(kept),
+    )
 
 
 def list_heads(model: keras.Model) -> list[HeadName]:
@@ -142,18 +149,6 @@ def list_heads(model: keras.Model) -> list[HeadName]:
             "each token, which full attention has; this model has other kinds only"
         )
     return heads
-
-
-def read_maps(model: keras.Model, inputs: dict[str, Any]) -> Any:
-    """Returns the probabilities of `list_heads`, float32 (B, H, T, T), in their order.
-
-    Args:
-        model: The model; may be traced.
-        inputs: Its inputs.
-    """
-    maps = attention_probabilities(model, inputs)
-    layers = dict.fromkeys(name.layer for name in list_heads(model))
-    return ops.concatenate([maps[layer] for layer in layers], axis=1)
 
 
 def make_word_reader(model: keras.Model) -> Callable[[Any, Any], Any]:
