@@ -230,8 +230,10 @@ def count_directed_edges(heads: np.ndarray, gold: np.ndarray) -> EdgeCounts:
             not counted.
 
     Example:
-    >>> count_directed_edges(np.array([1, ROOT, 0]), gold=np.array([1, ROOT, 1]))
-    EdgeCounts(found=1, edges=2)
+    >>> gold = np.array([1, ROOT, 1])
+    >>> found, edges = count_directed_edges(np.array([1, ROOT, 0]), gold)
+    >>> int(found), edges
+    (1, 2)
     """
     counted = gold != ROOT
     return EdgeCounts(((heads == gold) & counted).sum(axis=-1), int(counted.sum()))
@@ -248,8 +250,10 @@ def count_undirected_edges(heads: np.ndarray, gold: np.ndarray) -> EdgeCounts:
         gold: As in `count_directed_edges`.
 
     Example:
-    >>> count_undirected_edges(np.array([ROOT, 0, 0]), gold=np.array([1, ROOT, 1]))
-    EdgeCounts(found=1, edges=2)
+    >>> gold = np.array([1, ROOT, 1])
+    >>> found, edges = count_undirected_edges(np.array([ROOT, 0, 0]), gold)
+    >>> int(found), edges
+    (1, 2)
     """
     counted = gold != ROOT
     reverse = np.take(heads, np.where(counted, gold, 0), axis=-1) == np.arange(

@@ -57,8 +57,9 @@ def make_reference_heads(allowed: Any) -> Any:
 
     Example:
     >>> heads = make_reference_heads(ops.ones((1, 2, 2), dtype="bool"))
-    >>> ops.convert_to_numpy(heads)[0, :, 0].round(3).tolist()
-    [[0.5, 0.5], [0.667, 0.333]]
+    >>> ops.convert_to_numpy(heads)[0, :, 0].round(3)
+    array([[0.5  , 0.5  ],
+           [0.667, 0.333]], dtype=float32)
     """
     allowed = ops.cast(allowed, "float32")
     nearness = 1.0 / (1.0 + ops.cast(_distances(allowed), "float32"))
@@ -128,9 +129,10 @@ def compare_vectors(vectors: Any) -> Any:
         float32 `(B, T, T)`; 0 for a vector of length 0.
 
     Example:
-    >>> found = compare_vectors(np.array([[[3.0, 4.0], [4.0, 3.0]]]))
-    >>> ops.convert_to_numpy(found).round(2).tolist()
-    [[[1.0, 0.96], [0.96, 1.0]]]
+    >>> found = compare_vectors(ops.array([[[3.0, 4.0], [4.0, 3.0]]]))
+    >>> ops.convert_to_numpy(found)[0].round(2)
+    array([[1.  , 0.96],
+           [0.96, 1.  ]], dtype=float32)
     """
     vectors = ops.cast(vectors, "float32")
     length = ops.sqrt(ops.sum(vectors * vectors, axis=-1, keepdims=True))

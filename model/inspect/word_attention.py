@@ -75,8 +75,9 @@ def merge_words(probabilities: Any, membership: Any) -> Any:
     >>> rows = np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3], [0.2, 0.4, 0.4]])
     >>> membership = np.array([[1, 0], [0, 1], [0, 1]])
     >>> merged = merge_words(rows[None, None], membership[None])
-    >>> ops.convert_to_numpy(merged)[0, 0].round(3).tolist()
-    [[0.2, 0.8], [0.4, 0.6]]
+    >>> ops.convert_to_numpy(merged)[0, 0].round(3)
+    array([[0.2, 0.8],
+           [0.4, 0.6]], dtype=float32)
     """
     member = ops.cast(membership, "float32")
     tokens = ops.maximum(ops.sum(member, axis=1, keepdims=True), 1.0)  # (B, 1, W)

@@ -4,8 +4,9 @@ Each sentence stands in two forms, with `he` and with `she`, and with its nouns 
 orders. So whatever does not look at the pronoun, such as the nearest noun, the first
 noun or the more frequent one, is right in exactly half of the cases.
 
-The idea of minimal pairs with one antecedent each is that of Winograd schemas; here
-gender decides alone, which a small model can know.
+Minimal pairs with one antecedent each are the idea of Winograd schemas. Here gender
+decides alone, which a small model can know; a head that links words of one gender has
+the role, too.
 
 References:
     - [Clark et al., 2019](https://arxiv.org/abs/1906.04341), section 4.3

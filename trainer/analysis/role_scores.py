@@ -93,7 +93,7 @@ def score_text_roles(context: AnalysisContext) -> list[RoleScore]:
     per_offset = sums.offset_queries[:, None]  # (texts, 1, K)
     with np.errstate(invalid="ignore"):
         shares = sums.offset.sum(axis=0) / per_offset.sum(axis=0)  # (heads + 2, K)
-    best = np.nanargmax(shares, axis=1)
+    best = np.argmax(np.nan_to_num(shares, nan=-1.0), axis=1)
     positional = _ratio_intervals(
         np.take_along_axis(sums.offset, best[None, :, None], axis=2)[..., 0],
         sums.offset_queries[:, best],
@@ -103,11 +103,11 @@ def score_text_roles(context: AnalysisContext) -> list[RoleScore]:
         RoleScore(
             POSITIONAL,
             name,
-            positional[number],
-            float(shares[_UNIFORM, best[number]]),
-            f"offset {OFFSETS[best[number]]:+d}",
+            end,
+            float(shares[_UNIFORM, offset]),
+            f"offset {OFFSETS[offset]:+d}",
         )
-        for number, name in enumerate(heads)
+        for name, end, offset in zip(heads, positional, best, strict=False)
     ]
     for role, values, queries, reference, detail in (
         (LONG_RANGE, sums.distant, sums.distant_queries, _UNIFORM, f"beyond {FAR}"),
@@ -117,11 +117,10 @@ def score_text_roles(context: AnalysisContext) -> list[RoleScore]:
         queries = np.broadcast_to(queries.reshape(len(values), -1), values.shape)
         ends = [_clip(end) for end in _ratio_intervals(values, queries, seed)]
         scores += [
-            RoleScore(role, name, ends[number], ends[reference].score, detail)
-            for number, name in enumerate(heads)
-            if np.isfinite(ends[number].score)
+            RoleScore(role, name, end, ends[reference].score, detail)
+            for name, end in zip(heads, ends, strict=False)
         ]
-    return scores
+    return [score for score in scores if np.isfinite(score.score.score)]
 
 
 def score_coreference(context: AnalysisContext) -> list[RoleScore]:
@@ -258,7 +257,7 @@ def _make_reader(context: AnalysisContext):
 
 def _has_unknown(context: AnalysisContext, texts: AnalyzedTexts) -> bool:
     unknown = context.tokenizer.special.unknown
-    return any(
+    return unknown is not None and any(
         (value == unknown).any()
         for row in texts.rows
         for name, value in row.items()

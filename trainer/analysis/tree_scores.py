@@ -88,7 +88,9 @@ def remove_punctuation(sentence: TreebankSentence) -> GoldTree | None:
     index[words] = np.arange(len(words))
     heads = index[sentence.heads[words]]
     return (
-        None if (heads == ROOT).all() else GoldTree(words, heads, index[sentence.root])
+        None
+        if (heads == ROOT).all()
+        else GoldTree(words, heads, int(index[sentence.root]))
     )
 
 

@@ -133,8 +133,13 @@ def list_heads(model: keras.Model) -> list[HeadName]:
     In an encoder-decoder these are the encoder's.
 
     Raises:
-        ConfigError: The model has no such head.
+        ConfigError: The model has no such head, or reads images.
     """
+    if not any(name.endswith("token_ids") for name in model.input):
+        raise ConfigError(
+            "model.patches: the model reads images, and the roles of heads are those "
+            "between words; analyze a model of texts, or another part"
+        )
     heads = [
         HeadName(path, head)
         for path, layer in attention_layers(model).items()
