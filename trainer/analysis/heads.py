@@ -101,8 +101,8 @@ def analyze_heads(
     return AnalysisPart(
         name="heads",
         title="Attention heads",
-        summary=_summarize(metrics),
-        numbers=_find_heads(metrics)
+        summary=summarize_heads(metrics),
+        numbers=find_heads(metrics)
         | {
             "sparsity_threshold": sparsity_threshold,
             "distant_tokens": distant_tokens,
@@ -241,8 +241,11 @@ def _draw(means: Sequence[HeadMean]) -> dict[str, Any]:
     return figures
 
 
-def _find_heads(means: Sequence[HeadMean]) -> dict[str, Any]:
+def find_heads(means: Sequence[HeadMean]) -> dict[str, Any]:
     """Lists the heads that stand out, the best first.
+
+    Args:
+        means: The means of all heads.
 
     Returns:
         `heads`, their number; `positional_heads`: with the offset that has most of
@@ -286,8 +289,9 @@ def _describe(mean: HeadMean) -> dict[str, Any]:
     }
 
 
-def _summarize(means: Sequence[HeadMean]) -> str:
-    found = _find_heads(means)
+def summarize_heads(means: Sequence[HeadMean]) -> str:
+    """Summarizes how many heads stand out, in a sentence."""
+    found = find_heads(means)
     beside = [x for x in found["positional_heads"] if x["offset"] in (-1, 1)]
     words = [f"{len(beside)} put at least {POSITIONAL_SHARE:.0%} of their weight on "]
     words[0] += "the previous or the next token"
