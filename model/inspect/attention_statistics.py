@@ -27,7 +27,7 @@ def attention_statistics(
     inputs: Mapping[str, Any],
     classes: Mapping[str, Any] | None = None,
     *,
-    sparsity_threshold: float = 0.01,
+    sparsity_threshold: float = 0.001,
     distant_tokens: int = 16,
     end_class: int | None = None,
 ) -> Statistics:
@@ -73,7 +73,8 @@ def attention_statistics(
         inputs: The model's inputs by name.
         classes: Membership of tokens in classes, 0 or 1, `(B, T, C)` for each stack:
             `encoder`, `decoder`. A token may be in several classes or none.
-        sparsity_threshold: Weights below are counted by `sparsity`.
+        sparsity_threshold: Weights below are counted by `sparsity`. It should be below
+            the weights of uniform attention, one by the number of keys.
         distant_tokens: The largest distance that is not distant.
         end_class: Index of the class of end tokens, such as `[SEP]`; None for no
             statistics of them.
@@ -112,7 +113,7 @@ def recorded_statistics(
     model: keras.Model,
     inputs: Mapping[str, Any],
     classes: Mapping[str, Any] | None = None,
-    sparsity_threshold: float = 0.01,
+    sparsity_threshold: float = 0.001,
     distant_tokens: int = 16,
     end_class: int | None = None,
 ) -> Iterator[Statistics]:
@@ -162,7 +163,7 @@ def check_options(sparsity_threshold: float, distant_tokens: int) -> None:
     if not 0 < sparsity_threshold < 1:
         raise ConfigError(
             f"sparsity_threshold={sparsity_threshold}: expected a weight between 0 and "
-            "1, both excluded, such as 0.01"
+            "1, both excluded, such as 0.001"
         )
     if distant_tokens < 1:
         raise ConfigError(

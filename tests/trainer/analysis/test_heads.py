@@ -255,7 +255,7 @@ def test_heads_that_stand_out():
     assert [x["head"] for x in found["end_heads"]] == [1]
     assert summarize_heads(means) == (
         "Of 4 heads, 2 put at least 80% of their weight on the previous or the next "
-        "token and 1 at least 60% on end tokens; the mean entropy is 1.00 nats."
+        "token, 1 at least 60% on end tokens; the mean entropy is 1.00 nats."
     )
 
 
