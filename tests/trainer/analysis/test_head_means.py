@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from transbeam.trainer.analysis.head_means import (
+    LayerValues,
     TextSums,
     average_heads,
     means_by_text,
@@ -43,21 +44,24 @@ def test_intervals_cover_the_mean():
     generator = np.random.default_rng(0)
     covered = 0
     for seed in range(40):
-        values = {"entropy": generator.normal(3, 1, (60, 1))}
+        values: LayerValues = {"entropy": generator.normal(3, 1, (60, 1))}
         (mean,) = average_heads("layer", values, seed)
         covered += mean.interval.low <= 3 <= mean.interval.high
     assert covered >= 33
 
 
 def test_the_seed_decides():
-    values = {"entropy": np.random.default_rng(0).normal(size=(20, 2))}
+    values: LayerValues = {"entropy": np.random.default_rng(0).normal(size=(20, 2))}
     first, again, other = (average_heads("layer", values, seed) for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
 
 def test_statistics_without_values_have_no_mean():
-    values = {"end_to_end": np.full((3, 2), np.nan), "entropy": np.ones((3, 2))}
+    values: LayerValues = {
+        "end_to_end": np.full((3, 2), np.nan),
+        "entropy": np.ones((3, 2)),
+    }
     metrics = {mean.metric for mean in average_heads("layer", values, 0)}
     assert metrics == {"entropy"}
 

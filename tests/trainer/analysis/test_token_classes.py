@@ -1,5 +1,7 @@
 """Classes of tokens: each piece in one class, by frequency and by its characters."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES += ["the", "cat", ",", "##.", "##s", "never"]
 
 
-def names(classes: np.ndarray, piece: int) -> set[str]:
+def names(classes: np.ndarray, piece: Any) -> set[str]:
     return {TOKEN_CLASSES[column] for column in np.flatnonzero(classes[piece])}
 
 
