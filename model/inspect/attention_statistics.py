@@ -27,7 +27,7 @@ def attention_statistics(
     inputs: Mapping[str, Any],
     classes: Mapping[str, Any] | None = None,
     *,
-    sparsity_threshold: float = 0.01,
+    sparsity_threshold: float = 0.001,
     distant_tokens: int = 16,
     end_class: int | None = None,
 ) -> Statistics:
@@ -73,7 +73,8 @@ def attention_statistics(
         inputs: The model's inputs by name.
         classes: Membership of tokens in classes, 0 or 1, `(B, T, C)` for each stack:
             `encoder`, `decoder`. A token may be in several classes or none.
-        sparsity_threshold: Weights below are counted by `sparsity`.
+        sparsity_threshold: Weights below are counted by `sparsity`. It should be below
+            the weights of uniform attention, one by the number of keys.
         distant_tokens: The largest distance that is not distant.
         end_class: Index of the class of end tokens, such as `[SEP]`; None for no
             statistics of them.
@@ -112,7 +113,7 @@ def recorded_statistics(
     model: keras.Model,
     inputs: Mapping[str, Any],
     classes: Mapping[str, Any] | None = None,
-    sparsity_threshold: float = 0.01,
+    sparsity_threshold: float = 0.001,
     distant_tokens: int = 16,
     end_class: int | None = None,
 ) -> Iterator[Statistics]:
@@ -162,7 +163,7 @@ def check_options(sparsity_threshold: float, distant_tokens: int) -> None:
     if not 0 < sparsity_threshold < 1:
         raise ConfigError(
             f"sparsity_threshold={sparsity_threshold}: expected a weight between 0 and "
-            "1, both excluded, such as 0.01"
+            "1, both excluded, such as 0.001"
         )
     if distant_tokens < 1:
         raise ConfigError(
@@ -216,12 +217,13 @@ def _reduce_keys(
     visible = ops.sum(weights.visible, axis=-1) + ops.zeros_like(entropy)
     columns = [ops.stack([entropy, above, visible], axis=-1)]
     largest = [ops.max(values, axis=-1)]
-    has_end = by_key is not None and end_class is not None
+    # The column of the end tokens, if there are such.
+    end = None if by_key is None or end_class is None else 1 + end_class
     if by_key is not None:
         members = weights.at_keys(by_key)  # (..., S, 1 + C)
         columns.append(ops.matmul(values, members))
-        if has_end:
-            others = 1 - ops.expand_dims(members[..., 1 + end_class], -2)
+        if end is not None:
+            others = 1 - ops.expand_dims(members[..., end], -2)
             largest.append(ops.max(values * others, axis=-1))
 
     # Of each query of the text: (B, H, T, F).
@@ -244,11 +246,11 @@ def _reduce_keys(
         shares = by_query[..., 3:]
         found["first"] = ops.sum(shares[..., 0], axis=2)
         found["classes"] = ops.sum(shares[..., 1:], axis=2)
-        if has_end:
+        if end is not None:
             found["confidence_without_end"] = ops.sum(largest[..., 1], axis=2)
-        if has_end and not crosses:
-            ends = by_key[..., 1 + end_class]  # (B, T)
+        if end is not None and not crosses:
+            ends = by_key[..., end]  # (B, T)
             found["end_queries"] = ops.sum(ends * counted[:, 0], axis=1)
-            to_end = shares[..., 1 + end_class] * ops.expand_dims(ends, 1)
+            to_end = shares[..., end] * ops.expand_dims(ends, 1)
             found["end_to_end"] = ops.sum(to_end, axis=2)
     return found

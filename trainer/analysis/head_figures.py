@@ -87,7 +87,7 @@ def draw_maps(means: Sequence[HeadMean]) -> "Figure":
     figure = Figure(figsize=(_WIDTH, rows * height), layout="constrained")
     panels = figure.subplots(rows, _COLUMNS, squeeze=False).ravel()
     for panel, (metric, values) in zip(panels, maps.items(), strict=False):
-        _draw_map(panel, values, _MAPS[metric], is_share=metric != "distance")
+        _draw_map(panel, values, _MAPS[metric])
         if len({_name_stack(layer) for layer in layers}) > 1:
             panel.set_yticks(range(len(layers)), map(_shorten, layers))
     for panel in panels[len(maps) :]:
@@ -115,9 +115,8 @@ def _stack_rows(rows: Sequence[np.ndarray]) -> np.ndarray:
     return stacked
 
 
-def _draw_map(panel: "Axes", values: np.ndarray, title: str, is_share: bool) -> None:
-    limits = {"vmin": 0, "vmax": 1 if is_share else None}
-    image = panel.imshow(values, aspect="auto", cmap="cividis", **limits)
+def _draw_map(panel: "Axes", values: np.ndarray, title: str) -> None:
+    image = panel.imshow(values, aspect="auto", cmap="cividis", vmin=0)
     panel.set_title(title, fontsize=7.5)
     panel.set_xlabel("head", fontsize=6.5, labelpad=1)
     panel.set_ylabel("layer", fontsize=6.5, labelpad=1)

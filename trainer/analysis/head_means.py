@@ -18,7 +18,7 @@ _NAMED_OFFSETS = {"self": 0, "previous": -1, "next": 1}
 
 # Values of one layer by metric: float (texts, heads), NaN for texts without a value. A
 # weight at an offset has the offset as its name.
-LayerValues = dict[str | int, np.ndarray]
+LayerValues = Mapping[str | int, np.ndarray]
 
 
 class TextSums:
@@ -63,7 +63,7 @@ def means_by_text(sums: Mapping[str, np.ndarray]) -> LayerValues:
         columns = [_divide(sums["weights"], sums["queries"][:, None])]
         return dict(zip(DETECTORS, np.moveaxis(columns[0], -1, 0), strict=True))
     queries = sums["queries"][:, None]
-    values: LayerValues = {
+    values: dict[str | int, np.ndarray] = {
         name: _divide(sums[name], queries) for name in _OF_QUERIES if name in sums
     }
     values["entropy_share"] = _divide(

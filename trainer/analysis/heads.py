@@ -33,9 +33,9 @@ from transbeam.trainer.analysis.head_means import (
 )
 from transbeam.trainer.analysis.token_classes import TOKEN_CLASSES, classify_pieces
 
-# A head with this share of its weight at one offset is called positional; and of its
-# weight on end tokens, an end head.
-POSITIONAL_SHARE, END_SHARE = 0.8, 0.6
+# A head with this share of its weight at one offset is called positional; with this one
+# on the tokens before or after a document, a begin or end head.
+POSITIONAL_SHARE, BOUNDARY_SHARE = 0.8, 0.6
 # Texts of repeated random tokens: 25 tokens, four times, as Olsson et al. have them.
 _REPEATED_TEXTS, _REPEATED_TOKENS, _COPIES = 32, 25, 4
 
@@ -43,7 +43,7 @@ _REPEATED_TEXTS, _REPEATED_TOKENS, _COPIES = 32, 25, 4
 def analyze_heads(
     context: AnalysisContext,
     *,
-    sparsity_threshold: float = 0.01,
+    sparsity_threshold: float = 0.001,
     distant_tokens: int = 16,
     rare_quantile: float = 0.1,
 ) -> AnalysisPart:
@@ -101,8 +101,8 @@ def analyze_heads(
     return AnalysisPart(
         name="heads",
         title="Attention heads",
-        summary=_summarize(metrics),
-        numbers=_find_heads(metrics)
+        summary=summarize_heads(metrics),
+        numbers=find_heads(metrics)
         | {
             "sparsity_threshold": sparsity_threshold,
             "distant_tokens": distant_tokens,
@@ -241,13 +241,17 @@ def _draw(means: Sequence[HeadMean]) -> dict[str, Any]:
     return figures
 
 
-def _find_heads(means: Sequence[HeadMean]) -> dict[str, Any]:
+def find_heads(means: Sequence[HeadMean]) -> dict[str, Any]:
     """Lists the heads that stand out, the best first.
+
+    Args:
+        means: The means of all heads.
 
     Returns:
         `heads`, their number; `positional_heads`: with the offset that has most of
-        their weight, at least `POSITIONAL_SHARE`; `end_heads`: with at least
-        `END_SHARE` on end tokens; `induction_heads`: the five with the highest score.
+        their weight, at least `POSITIONAL_SHARE`; `begin_heads` and `end_heads`: with
+        at least `BOUNDARY_SHARE` on these tokens; `induction_heads`: the five with the
+        highest score.
     """
     best: dict[tuple[str, int], HeadMean] = {}
     for mean in means:
@@ -255,7 +259,6 @@ def _find_heads(means: Sequence[HeadMean]) -> dict[str, Any]:
             head = (mean.layer, mean.head)
             if head not in best or best[head].mean < mean.mean:
                 best[head] = mean
-    ends = [x for x in means if x.metric == "end" and x.mean >= END_SHARE]
     induction = [x for x in means if x.metric == "induction"]
     positional = [x for x in best.values() if x.mean >= POSITIONAL_SHARE]
     found = {
@@ -264,8 +267,11 @@ def _find_heads(means: Sequence[HeadMean]) -> dict[str, Any]:
             {**_describe(mean), "offset": mean.metric} for mean in _sort(positional)
         ],
     }
-    if any(mean.metric == "end" for mean in means):
-        found["end_heads"] = [_describe(mean) for mean in _sort(ends)]
+    for name in ("begin", "end"):
+        shares = [mean for mean in means if mean.metric == name]
+        most = [mean for mean in _sort(shares) if mean.mean >= BOUNDARY_SHARE]
+        if shares:
+            found[f"{name}_heads"] = [_describe(mean) for mean in most]
     if induction:
         found["induction_heads"] = [_describe(mean) for mean in _sort(induction)[:5]]
     return found
@@ -286,16 +292,16 @@ def _describe(mean: HeadMean) -> dict[str, Any]:
     }
 
 
-def _summarize(means: Sequence[HeadMean]) -> str:
-    found = _find_heads(means)
+def summarize_heads(means: Sequence[HeadMean]) -> str:
+    """Summarizes how many heads stand out, in a sentence."""
+    found = find_heads(means)
     beside = [x for x in found["positional_heads"] if x["offset"] in (-1, 1)]
-    words = [f"{len(beside)} put at least {POSITIONAL_SHARE:.0%} of their weight on "]
-    words[0] += "the previous or the next token"
-    if "end_heads" in found:
-        words.append(
-            f"{len(found['end_heads'])} at least {END_SHARE:.0%} on end tokens"
-        )
-    text = f"Of {found['heads']:,} heads, {' and '.join(words)}"
+    text = f"Of {found['heads']:,} heads, {len(beside)} put at least "
+    text += f"{POSITIONAL_SHARE:.0%} of their weight on the previous or the next token"
+    for name in ("begin", "end"):
+        if f"{name}_heads" in found:
+            number = len(found[f"{name}_heads"])
+            text += f", {number} at least {BOUNDARY_SHARE:.0%} on {name} tokens"
     entropies = [mean.mean for mean in means if mean.metric == "entropy"]
     text += f"; the mean entropy is {np.mean(entropies):.2f} nats"
     if "induction_heads" in found:

@@ -84,7 +84,7 @@ def _count_at_quantile(counts: np.ndarray, quantile: float) -> int:
 def _are_punctuation(tokenizer: Tokenizer, ids: np.ndarray) -> np.ndarray:
     if not len(ids):
         return np.zeros(0, bool)
-    rows = tf.RaggedTensor.from_tensor(tf.constant(ids[:, None], tf.int32))
+    rows = tf.ragged.constant(ids[:, None].tolist(), tf.int32)
     texts = tokenizer.detokenize(rows).numpy()
     return np.array([is_punctuation(text.decode("utf-8", "replace")) for text in texts])
 

@@ -62,7 +62,8 @@ def expected_statistics(
     batch, heads, length, _ = weights.shape
     names = ("entropy", "entropy_share", "confidence", "confidence_without_end")
     names += ("sparsity", "distance", "distant", "first", "end_to_end")
-    found = {name: np.zeros((batch, heads)) for name in names}
+    found: dict[str, np.ndarray] = {}
+    found |= {name: np.zeros((batch, heads)) for name in names}
     found["offsets"] = np.zeros((batch, heads, len(OFFSETS)))
     found["classes"] = np.zeros((batch, heads, classes.shape[2]))
     for name in ("queries", "queries_with_two_keys", "end_queries"):

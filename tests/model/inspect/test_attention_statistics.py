@@ -219,7 +219,7 @@ def test_layers_and_heads_from_the_maps(inputs, randomise):
     for path, statistics in found.items():
         weights = ops.convert_to_numpy(maps[path]) * mask
         expected = expected_statistics(
-            weights, mask, np.zeros((2, 6, 1)), threshold=0.01, distant=16, end=0
+            weights, mask, np.zeros((2, 6, 1)), threshold=0.001, distant=16, end=0
         )
         names = set(statistics) - {"classes"}
         assert "end_to_end" not in names
@@ -288,7 +288,7 @@ def test_both_stacks_and_what_lies_between(randomise):
         at_queries = np.zeros((2, max(mask.shape[2:]), 2))  # cross: only keys count
         at_queries[:, : mask.shape[3]] = classes[side]
         expected = expected_statistics(
-            weights, mask, at_queries, threshold=0.01, distant=16, end=0
+            weights, mask, at_queries, threshold=0.001, distant=16, end=0
         )
         absent = {"distance", "distant", "offsets", "end_to_end", "end_queries"}
         missing = set(expected) - set(statistics)
