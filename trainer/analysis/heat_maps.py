@@ -8,7 +8,7 @@ import numpy as np
 if TYPE_CHECKING:  # it takes half a second, and is for those who draw
     from matplotlib.figure import Figure
 
-# Readable also without telling red from green; white is zero.
+# A ramp for the color-blind, whose middle is white.
 _COLORS = "PuOr_r"
 
 
