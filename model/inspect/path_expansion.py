@@ -22,7 +22,7 @@ from transbeam.model.layers.norms import LayerNormalization
 from transbeam.model.stack.layer_stack import LayerStack
 
 # The layer and the head of every head on a path, from the embeddings on.
-Path = tuple[tuple[int, int], ...]
+HeadPath = tuple[tuple[int, int], ...]
 
 # Each path has an activation of the model's width for every token.
 MOST_PATHS = 4096
@@ -40,12 +40,12 @@ class PathExpansion:
         model: The model.
     """
 
-    paths: tuple[Path, ...]
+    paths: tuple[HeadPath, ...]
     vectors: Any
     bias: Any
     model: keras.Model
 
-    def logits(self) -> Iterator[tuple[Path | None, Any]]:
+    def logits(self) -> Iterator[tuple[HeadPath | None, Any]]:
         """Yields each path's term of the logits, float32 `(B, T, V)`; last the biases'.
 
         The biases' term has None for a path. The terms' sum is the model's logits.
@@ -100,7 +100,7 @@ def expand_paths(model: keras.Model, inputs: Mapping[str, Any]) -> PathExpansion
     patterns = attention_probabilities(model, dict(inputs))
     hidden = with_hidden_states(model)(inputs, training=False)
     embeddings = ops.cast(hidden["embeddings"], "float32")
-    paths: list[Path] = [()]
+    paths: list[HeadPath] = [()]
     terms, bias = ops.expand_dims(embeddings, 0), ops.zeros_like(embeddings)
     for number, block in enumerate(stack.blocks):
         attention, pattern = block.self_attention, patterns[block.self_attention.path]

@@ -215,10 +215,10 @@ def _summary(
     change, most = max(heads, key=lambda pair: pair[0].score)
     idle = sum(change.low <= 0.0 <= change.high for change, _ in heads)
     return (
-        f"Without ablation the loss is {loss:.4f}. Of {len(heads)} heads, head "
-        f"{most.head} of {most.layer} raises it most ({kind} ablation: "
-        f"{change.score:+.4f}, 95% interval {change.low:+.4f} to {change.high:+.4f}); "
-        f"for {idle} heads the interval includes no change."
+        f"Without ablation the loss is {loss:.4f}. Of {len(heads)} heads, the largest "
+        f"change is that of head {most.head} of {most.layer}: {change.score:+.4f} "
+        f"({kind} ablation; 95% interval {change.low:+.4f} to {change.high:+.4f}). For "
+        f"{idle} heads the interval includes no change."
     )
 
 

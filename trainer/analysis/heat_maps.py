@@ -8,7 +8,7 @@ import numpy as np
 if TYPE_CHECKING:  # it takes half a second, and is for those who draw
     from matplotlib.figure import Figure
 
-# Readable also without telling red from green; white is zero.
+# A ramp for the color-blind, whose middle is white.
 _COLORS = "PuOr_r"
 
 
@@ -38,7 +38,9 @@ def draw_heat_map(
     """
     from matplotlib.figure import Figure
 
-    height = 1.2 + 0.32 * len(rows)
+    is_long = max(map(len, columns), default=0) > 2
+    # The label of the colors needs the height of some rows, and turned names too.
+    height = max(2.8, 1.2 + 0.32 * len(rows)) + (0.9 if is_long else 0.0)
     figure = Figure(figsize=(7.6, height), layout="constrained")
     axes = figure.subplots()
     largest = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
@@ -46,7 +48,7 @@ def draw_heat_map(
     image = axes.imshow(values, _COLORS, vmin=-limit, vmax=limit, aspect="auto")
     axes.set_xticks(range(len(columns)), columns)
     axes.set_yticks(range(len(rows)), rows)
-    if max(map(len, columns), default=0) > 2:
+    if is_long:
         axes.tick_params("x", rotation=90)
     axes.set_xlabel(across)
     figure.colorbar(image, label=meaning)

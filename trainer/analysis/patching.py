@@ -74,16 +74,16 @@ def analyze_patching(
     """
     reader = _find_reader(context)
     answers = [_find_token(context.tokenizer, word) for word in (right, wrong)]
-    texts = [reader.read(text) for text in (clean, corrupted)]
+    texts = reader.read(clean), reader.read(corrupted)
     pieces = [_find_pieces(context.tokenizer, inputs) for inputs in texts]
     difference = reader.build_difference(*answers)
     _check_lengths(*pieces)
     found = {
-        name: patch_activations(difference, *texts, ending)
+        name: patch_activations(difference, texts[0], texts[1], ending)
         for name, ending in _ACTIVATIONS.items()
         if name != "feedforward" or context.config.model.has_feedforward
     }
-    heads = patch_activations(difference, *texts, "/heads", "head")
+    heads = patch_activations(difference, texts[0], texts[1], "/heads", "head")
     columns = _label_columns(*pieces)
     return AnalysisPart(
         name="patching",
@@ -274,9 +274,9 @@ def _summarize(
     right: str,
     wrong: str,
 ) -> str:
-    layer, head = np.unravel_index(np.nanargmax(heads.effects), heads.effects.shape)
+    layer, head = divmod(int(np.nanargmax(heads.effects)), heads.effects.shape[1])
     below = blocks.effects[:-1] if len(blocks.layers) > 1 else blocks.effects
-    block, position = np.unravel_index(np.nanargmax(below), below.shape)
+    block, position = divmod(int(np.nanargmax(below)), below.shape[1])
     return (
         f"Logit of {right!r} minus that of {wrong!r}: {heads.clean:+.3f} after the "
         f"clean text, {heads.corrupted:+.3f} after the corrupted one. Of single heads, "

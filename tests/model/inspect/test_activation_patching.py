@@ -76,7 +76,7 @@ def test_patches_from_the_same_run_are_identities(difference, ending, axis, numb
 
 
 def test_block_outputs_by_position(difference):
-    """What is before the exchanged token is the same; the last state decides."""
+    """Tokens before the exchanged one restore nothing, and the last one all."""
     found = patch_activations(difference, CLEAN, CORRUPTED)
     assert found.layers == ("decoder_layer_0", "decoder_layer_1")
     assert found.effects.shape == (LAYERS, LENGTH)
