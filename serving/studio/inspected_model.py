@@ -152,16 +152,11 @@ class InspectedModel:
             *columns, longest=self.limit
         )
         inputs = _without_padding(padded)
-        rows = {
-            side: TokenRow(
-                side.rstrip("_") or "text",
-                row_texts,
-                self._describer.describe(
-                    inputs[f"{side}token_ids"][0].tolist(), row_texts
-                ),
-            )
-            for side, row_texts in self._row_texts(texts).items()
-        }
+        rows = {}
+        for side, row_texts in self._row_texts(texts).items():
+            ids = inputs[f"{side}token_ids"][0].tolist()
+            tokens = self._describer.describe(ids, row_texts)
+            rows[side] = TokenRow(side.rstrip("_") or "text", row_texts, tokens)
         # Masked positions, which only the head of a masked model reads.
         unread = {name: np.zeros((1, 1), np.int32) for name in self._model.input}
         seen = attention_probabilities(self._model, unread | inputs)

@@ -7,13 +7,20 @@ import pytest
 
 from tests.serving.conftest import CORPUS, TINY
 from transbeam.pipeline.tokenizers.base.interface import TokenOffsets
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
+    load_tokenizer,
+    save_tokenizer,
+)
 from transbeam.pipeline.tokenizers.training.train_tokenizer import learn_model
 from transbeam.serving.studio.described_tokens import TokenDescriber, align_tokens
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
-    return learn_model(Counter(CORPUS.split() * 2), TINY.tokenizer)
+def tokenizer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizer")
+    learned = learn_model(Counter(CORPUS.split() * 2), TINY.tokenizer)
+    save_tokenizer(folder, learned)
+    return load_tokenizer(folder)
 
 
 def described(tokenizer, *texts):

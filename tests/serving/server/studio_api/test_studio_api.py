@@ -125,7 +125,7 @@ def test_bad_questions(studio, body, status, words):
     assert words in answer["error"]
 
 
-@pytest.mark.parametrize("text", ["", "\x00", "\ud83d", "<script>" * 9, "a" * 10**6])
+@pytest.mark.parametrize("text", ["", "\x00", "\ud83d", "<script>" * 9, "a " * 500_000])
 def test_hostile_texts(studio, text):
     status, found = inspect(studio, {"run": "one", "texts": {"text": text}})
     assert status == 200
