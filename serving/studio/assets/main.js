@@ -22,14 +22,21 @@ let view = null; // the merged map that is shown
 let asking = null; // AbortController
 let drawn = 0; // number of the last rendering, so that older ones are dropped
 
+// Several movements of the pointer within a frame are drawn once.
+let waiting = false;
 const hover = new Hover((held) => {
   if (held) writeHash();
-  requestAnimationFrame(drawHover);
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => {
+    waiting = false;
+    drawHover();
+  });
 });
 const pieces = new PiecesView(at("pieces"), hover);
 const lines = new LinesView(at("panel-lines"), hover);
 const map = new MapView(at("panel-map"), hover);
-const numbers = new NumbersView(at("panel-numbers"), hover);
+const numbers = new NumbersView(at("numbers"), hover);
 const overview = new OverviewView(at("overview"), (layer, head) => {
   Object.assign(state, { layer, head });
   changed();

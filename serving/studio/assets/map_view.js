@@ -16,7 +16,17 @@ export class MapView {
     this.box = document.createElement("div");
     this.box.className = "layered";
     this.canvas = document.createElement("canvas");
-    this.overlay = document.createElement("canvas");
+    // The marks are elements: a second canvas of this size would be slow to draw.
+    this.overlay = document.createElement("div");
+    this.overlay.className = "marks";
+    this.marks = {};
+    for (const name of ["row", "column", "query", "key"]) {
+      const mark = document.createElement("div");
+      mark.className = name === "row" || name === "column" ? "mark" : "mark-label";
+      mark.hidden = true;
+      this.marks[name] = mark;
+      this.overlay.append(mark);
+    }
     this.overlay.tabIndex = 0;
     this.overlay.setAttribute("role", "application");
     this.overlay.setAttribute("aria-label", TEXT.mapLabel);
@@ -56,46 +66,32 @@ export class MapView {
 
   drawHover() {
     if (!this.size) return;
-    const { width, height, left, top, cell, row } = this.size;
-    const context = sizeCanvas(this.overlay, width, height);
     const spot = this.hover.spot();
-    if (!spot) return;
     const { queries, keys } = this.view;
-    const colors = themeColors();
-    context.strokeStyle = colors.mark;
-    context.lineWidth = 2;
-    const query = spot.side === "query" ? spot.unit : spot.other;
-    const key = spot.side === "key" ? spot.unit : spot.other;
-    if (query !== undefined) {
-      context.strokeRect(left - 1, top + query * row - 1, cell * keys.length + 2, row + 2);
-      if (row < LABELED) this._tag(context, queries[query].label, left, top + query * row + row / 2, "right");
-    }
-    if (key !== undefined) {
-      context.strokeRect(left + key * cell - 1, top - 1, cell + 2, row * queries.length + 2);
-      if (cell < LABELED) this._tag(context, keys[key].label, left + key * cell + cell / 2, top - 12, "center");
-    }
+    const { left, top, cell, row } = this.size;
+    const query = spot?.side === "query" ? spot.unit : spot?.other;
+    const key = spot?.side === "key" ? spot.unit : spot?.other;
+    moveMark(this.marks.row, query !== undefined && [left, top + query * row, cell * keys.length, row]);
+    moveMark(this.marks.column, key !== undefined && [left + key * cell, top, cell, row * queries.length]);
+    this._tag(this.marks.query, query !== undefined && row < LABELED && queries[query].label, 0, top + (query + 0.5) * row);
+    this._tag(this.marks.key, key !== undefined && cell < LABELED && keys[key].label, left + (key + 0.5) * cell, top - 14);
   }
 
-  _tag(context, label, x, y, align) {
-    const colors = themeColors();
-    context.font = `12px ${FONT}`;
-    const text = fitText(context, label, 150);
-    const width = context.measureText(text).width + 10;
-    let start = align === "right" ? x - width - 3 : x - width / 2;
-    start = Math.max(0, Math.min(this.size.width - width, start));
-    context.fillStyle = colors.mark;
-    context.fillRect(start, y - 10, width, 20);
-    context.fillStyle = colors.text;
-    context.textAlign = "left";
-    context.textBaseline = "middle";
-    context.fillText(text, start + 5, y);
+  // A label beside a mark, where there is no room for labels of all tokens.
+  _tag(mark, label, x, y) {
+    mark.hidden = !label;
+    if (!label) return;
+    mark.textContent = label;
+    mark.style.top = `${y}px`;
+    mark.style.left = `${Math.max(0, Math.min(this.size.width - 160, x))}px`;
   }
 
   _layout(width) {
     const { queries, keys } = this.view;
     const labels = Math.min(130, Math.max(44, 9 * Math.max(...queries.map((u) => u.label.length), 1)));
     let left = Math.min(labels, width * 0.3);
-    let cell = Math.min(MOST_CELL, (width - left - 4) / keys.length);
+    // The label of the last column leans to the right.
+    let cell = Math.min(MOST_CELL, (width - left - 44) / keys.length);
     if (cell >= LABELED) cell = Math.floor(cell);
     else {
       left = 8;
@@ -172,4 +168,13 @@ export class MapView {
     }
     this.hover.point({ side: "query", unit: query, other: key });
   }
+}
+
+function moveMark(mark, box) {
+  mark.hidden = !box;
+  if (!box) return;
+  const [left, top, width, height] = box;
+  mark.style.transform = `translate(${left}px, ${top}px)`;
+  mark.style.width = `${width}px`;
+  mark.style.height = `${height}px`;
 }

@@ -40,7 +40,7 @@ export class NumbersView {
   }
 
   drawHover() {
-    if (!this.view || !this.place.offsetParent) return;
+    if (!this.view) return;
     const spot = this.hover.spot();
     const { queries, keys } = this.view;
     const label = spot && (spot.side === "query" ? queries : keys)[spot.unit].label;

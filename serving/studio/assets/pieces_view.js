@@ -1,6 +1,11 @@
 // The rows of tokens as running text, colored by the weights of one token.
+//
+// The colors are drawn on a canvas below the text: new styles for hundreds of elements at
+// each movement of the pointer would take longer than a frame.
 
 import { tokenText } from "./attention.js";
+import { sizeCanvas } from "./canvas.js";
+import { themeColors } from "./colors.js";
 import { TEXT } from "./strings.js";
 
 export class PiecesView {
@@ -20,6 +25,9 @@ export class PiecesView {
 
   show(rows, shownRows, { ids }) {
     this.chips = rows.map(() => []);
+    this.tints = rows.map(() => null);
+    this.marked = new Set();
+    this.observer?.disconnect();
     const sections = shownRows.map((index) => {
       const row = rows[index];
       const section = document.createElement("div");
@@ -40,28 +48,71 @@ export class PiecesView {
         this.chips[index].push(chip);
         line.append(chip);
       });
+      const canvas = document.createElement("canvas");
+      canvas.setAttribute("aria-hidden", "true");
+      line.append(canvas);
+      this.tints[index] = { canvas, line, boxes: null, drawn: null };
       section.append(line);
       return section;
     });
     this.place.replaceChildren(...sections);
+    this.observer = new ResizeObserver(() => {
+      for (const [index, tint] of this.tints.entries()) {
+        if (!tint) continue;
+        tint.boxes = null;
+        if (tint.drawn) this._tint(index, ...tint.drawn);
+      }
+    });
+    for (const tint of this.tints) if (tint) this.observer.observe(tint.line);
   }
 
   // Colors the tokens of a row by weights, and marks tokens; without weights, clears.
   color(index, weights, most, marked) {
-    this.chips?.[index]?.forEach((chip, place) => {
-      const weight = weights ? weights[place] / (most || 1) : 0;
-      chip.style.setProperty("--weight", weight.toFixed(3));
-      chip.classList.toggle("weighted", weight > 0);
-      chip.classList.toggle("marked", marked.has(place));
-    });
+    const chips = this.chips?.[index];
+    if (!chips?.length) return;
+    for (const chip of this.marked) {
+      if (Number(chip.dataset.row) === index) {
+        chip.classList.remove("marked");
+        this.marked.delete(chip);
+      }
+    }
+    for (const place of marked) {
+      chips[place].classList.add("marked");
+      this.marked.add(chips[place]);
+    }
+    this._tint(index, weights, most);
   }
 
   held(index, places) {
-    this.chips?.forEach((chips, row) =>
-      chips.forEach((chip, place) =>
-        chip.setAttribute("aria-selected", String(row === index && places.has(place))),
-      ),
-    );
+    for (const chip of this.place.querySelectorAll("[aria-selected='true']")) {
+      chip.setAttribute("aria-selected", "false");
+    }
+    for (const place of places) this.chips[index][place].setAttribute("aria-selected", "true");
+  }
+
+  _tint(index, weights, most) {
+    const tint = this.tints[index];
+    const { canvas, line } = tint;
+    if (!tint.boxes) {
+      canvas.hidden = true; // so that it does not extend what it covers
+      tint.size = [line.clientWidth, line.scrollHeight];
+      canvas.hidden = false;
+      tint.boxes = this.chips[index].map((chip) => [
+        chip.offsetLeft,
+        chip.offsetTop,
+        chip.offsetWidth,
+        chip.offsetHeight,
+      ]);
+    }
+    tint.drawn = [weights, most];
+    const context = sizeCanvas(canvas, ...tint.size);
+    if (!weights || !most) return;
+    context.fillStyle = themeColors().line;
+    tint.boxes.forEach((box, place) => {
+      if (!weights[place]) return;
+      context.globalAlpha = 0.6 * (weights[place] / most);
+      context.fillRect(...box);
+    });
   }
 
   _chip(row, token, place, ids) {

@@ -47,7 +47,7 @@ export function readHash() {
     special: flag("special"),
     ids: flag("ids"),
     threshold: Math.min(100, number("threshold", 0)),
-    view: choice("view", ["lines", "map", "numbers"]),
+    view: choice("view", ["lines", "map"]),
     metric: found.get("metric") ?? DEFAULTS.metric,
     from: number("from", 0),
     to: number("to", null),

@@ -42,7 +42,8 @@ export const TEXT = {
     `up to ${run.max_length.toLocaleString("en")} tokens`,
   ],
   done: (tokens, seconds) =>
-    `${tokens.toLocaleString("en")} tokens, ${(1000 * seconds).toLocaleString("en", { maximumFractionDigits: 0 })} ms on the server`,
+    `${tokens.toLocaleString("en")} tokens` +
+    (seconds < 0.001 ? "" : `, ${Math.ceil(1000 * seconds).toLocaleString("en")} ms on the server`),
   truncated: (limit) =>
     ` · The text is longer than the ${limit.toLocaleString("en")} tokens that can be shown, and was cut.`,
 
@@ -111,7 +112,8 @@ export const TEXT = {
   headName: (head) => `head ${head}`,
   meanName: "mean of all heads",
   maximumName: "maximum of all heads",
-  tabs: { lines: "Lines", map: "Map", numbers: "Numbers" },
+  numbersTitle: "Numbers of the head",
+  tabs: { lines: "Lines", map: "Map" },
   linesLabel:
     "Lines from each token on the left to the tokens on the right that it attends to. Arrow keys move between tokens.",
   mapLabel:
