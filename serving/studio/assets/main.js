@@ -15,6 +15,7 @@ import { TEXT } from "./strings.js";
 
 const at = (id) => document.getElementById(id);
 const THEME = "transbeam-theme";
+const MOST_TRIES = 6;
 
 let runs = [];
 let maps = null; // AttentionMaps of the current inspection
@@ -117,7 +118,7 @@ async function look() {
   at("ask").setAttribute("aria-busy", "true");
   say(TEXT.loading);
   try {
-    const found = await inspect(state.run, state.texts, signal);
+    const found = await inspectPatiently(signal);
     maps = new AttentionMaps(found);
     const tokens = found.rows.reduce((sum, row) => sum + row.tokens.length, 0);
     say(TEXT.done(tokens, found.seconds) + (found.truncated ? TEXT.truncated(found.limit) : ""));
@@ -127,6 +128,18 @@ async function look() {
     if (error.name !== "AbortError") fail(error);
   } finally {
     if (asking?.signal === signal) at("ask").removeAttribute("aria-busy");
+  }
+}
+
+// The server goes on when its time for an answer is over, such as with a large model that
+// is loaded for the first time.
+async function inspectPatiently(signal) {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await inspect(state.run, state.texts, signal);
+    } catch (error) {
+      if (error.status !== 504 || tries === MOST_TRIES) throw error;
+    }
   }
 }
 
@@ -413,10 +426,10 @@ function save(what, kind) {
 }
 
 async function copyLink() {
-  writeHash();
+  const isWhole = writeHash();
   try {
     await navigator.clipboard.writeText(location.href);
-    say(TEXT.copied);
+    say(isWhole ? TEXT.copied : TEXT.copiedWithoutText);
   } catch {
     say(TEXT.notCopied);
   }

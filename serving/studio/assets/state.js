@@ -60,6 +60,7 @@ export function readHash() {
   }
 }
 
+// Returns whether the address has all of the state: long texts are left out.
 export function writeHash() {
   const found = new URLSearchParams();
   for (const [name, otherwise] of Object.entries(DEFAULTS)) {
@@ -69,8 +70,10 @@ export function writeHash() {
     if (typeof value === "boolean") value = value ? 1 : 0;
     found.set(name, value);
   }
+  const view = found.toString();
   for (const [name, text] of Object.entries(state.texts)) found.set(TEXT_PREFIX + name, text);
-  if (found.toString().length <= LONGEST_HASH) {
-    history.replaceState(null, "", `#${found}`);
-  }
+  const whole = found.toString();
+  const fits = whole.length <= LONGEST_HASH;
+  history.replaceState(null, "", `#${fits ? whole : view}`);
+  return fits;
 }

@@ -8,6 +8,7 @@ export const TEXT = {
   copyLink: "Copy link",
   copyLinkHint: "A link that restores this view, with its text",
   copied: "Copied",
+  copiedWithoutText: "Copied, without the text, which is too long for a link",
   notCopied: "The browser does not allow copying; the link is in the address bar.",
   theme: "Theme",
   themes: { auto: "As the system", light: "Light", dark: "Dark" },
