@@ -54,8 +54,11 @@ export function rampColor(weight, most) {
 // Whether text on a color of the ramp has to be light.
 export function needsLightText(weight, most) {
   const color = rampTable()[rampIndex(weight, most)];
-  const [r, g, b] = [color & 255, (color >> 8) & 255, (color >> 16) & 255];
-  return 0.299 * r + 0.587 * g + 0.114 * b < 140;
+  const linear = [color & 255, (color >> 8) & 255, (color >> 16) & 255].map((value) =>
+    value <= 10 ? value / 3295 : ((value / 255 + 0.055) / 1.055) ** 2.4,
+  );
+  // At this luminance white and black have the same contrast, 4.6 (WCAG 2.2).
+  return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] < 0.179;
 }
 
 // Colors of the theme, from the style sheet.

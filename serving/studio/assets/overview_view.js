@@ -73,7 +73,7 @@ export class OverviewView {
           const value = this._value(layer, head);
           context.fillStyle = rampColor(value ?? 0, this.most);
           context.fillRect(x + 1, y + 1, size - 3, size - 3);
-          context.fillStyle = needsLightText(value ?? 0, this.most) ? "#ffffff" : "#10141c";
+          context.fillStyle = needsLightText(value ?? 0, this.most) ? "#ffffff" : "#000000";
           context.textAlign = "center";
           if (size > 28) context.fillText(shortNumber(value), x + size / 2, y + size / 2);
         }
@@ -85,7 +85,14 @@ export class OverviewView {
   _header() {
     const row = document.createElement("div");
     row.setAttribute("role", "row");
-    row.append(label("", "columnheader"));
+    const corner = label("", "columnheader");
+    corner.append(
+      Object.assign(document.createElement("span"), {
+        className: "visually-hidden",
+        textContent: TEXT.layer,
+      }),
+    );
+    row.append(corner);
     for (let head = 0; head < this.heads; head++) {
       row.append(label(String(head), "columnheader", TEXT.headName(head)));
     }
