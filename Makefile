@@ -1,6 +1,7 @@
 # make demo   installs Transbeam into .venv and runs it end to end on real text
 # make test   installs the test tools and runs the tests
 # make test-phone   runs the tests that ask MediaPipe and LiteRT-LM
+# make test-studio   runs the tests of the studio's page in Chromium
 # make test-jax   runs the tests of the model on JAX
 # make test-package   uses a wheel, installed elsewhere, as users do
 # make test-all   runs the thorough tests as well, PART=name those of a part
@@ -14,6 +15,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PHONE := .venv-phone
+STUDIO := .venv-studio
 SITE := .venv-site
 # What a change of means: install again.
 RECIPE := setup.py constraints.txt
@@ -21,7 +23,7 @@ RECIPE := setup.py constraints.txt
 # come last, and one worker would wait for the other.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-jax test-phone test-package test-all test-changed test-record \
+.PHONY: demo test test-jax test-phone test-studio test-package test-all test-changed test-record \
 	check format bench docs site clean
 
 demo: $(VENV)/.installed
@@ -47,13 +49,19 @@ test-phone: $(VENV)/.test-installed $(PHONE)/.installed
 	TRANSBEAM_PHONE_PYTHON=$(PHONE)/bin/python $(BIN)/python -m pytest -n auto \
 		tests/serving/phone/mediapipe_tasks/test_mediapipe_models.py tests/serving/phone/conversion/test_litert_lm_bundle.py
 
+# Playwright drives the browser of this machine: the variable TRANSBEAM_CHROMIUM, or the
+# command chromium. Where there is none, the tests are skipped, and -rs says so.
+test-studio: $(VENV)/.test-installed $(STUDIO)/.installed
+	TRANSBEAM_STUDIO_PYTHON=$(STUDIO)/bin/python $(BIN)/python -m pytest -rs \
+		tests/serving/studio/test_page.py
+
 # The wheel, in an environment and a folder that are not the project's.
 test-package: $(VENV)/.test-installed
 	$(BIN)/python -m tests.installation
 
 # Everything, in parts of at most 40 minutes: make test-all PART=serving
 PART ?=
-test-all: $(VENV)/.test-installed $(PHONE)/.installed
+test-all: $(VENV)/.test-installed $(PHONE)/.installed $(STUDIO)/.installed
 	$(BIN)/python -m tests.harness.parts $(PART)
 
 # The tests that what has changed since a commit can reach: make test-changed SINCE=main
@@ -90,7 +98,7 @@ site: $(SITE)/.installed
 	@echo "build/site is made; to read it with its search: python3 -m http.server -d build/site"
 
 clean:
-	rm -rf $(VENV) $(PHONE) $(SITE) build *.egg-info runs .stages .reach .test-reports
+	rm -rf $(VENV) $(PHONE) $(STUDIO) $(SITE) build *.egg-info runs .stages .reach .test-reports
 
 $(VENV)/.installed: $(RECIPE)
 	$(PYTHON) -m venv $(VENV)
@@ -106,6 +114,12 @@ $(PHONE)/.installed: $(RECIPE)
 	$(PYTHON) -m venv $(PHONE)
 	$(PHONE)/bin/python -m pip install -qq --upgrade pip
 	$(PHONE)/bin/python -m pip install -qq -c constraints.txt litert-lm-api mediapipe
+	touch $@
+
+$(STUDIO)/.installed: $(RECIPE)
+	$(PYTHON) -m venv $(STUDIO)
+	$(STUDIO)/bin/python -m pip install -qq --upgrade pip
+	$(STUDIO)/bin/python -m pip install -qq -c constraints.txt axe-playwright-python playwright
 	touch $@
 
 $(SITE)/.installed: $(RECIPE)

@@ -28,6 +28,7 @@ from transbeam.serving.predict.command import (
     read_texts,
 )
 from transbeam.serving.server.command import SERVE
+from transbeam.serving.server.studio_command import STUDIO
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +114,7 @@ model, and publishes the files if they agree.
     ),
     PREDICT,
     SERVE,
+    STUDIO,
     LOADTEST,
     DEPLOY,
 )

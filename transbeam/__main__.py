@@ -59,6 +59,7 @@ is skipped:
   transbeam export configs/demo.yaml        SavedModel and TFLite, compared with Keras
   transbeam predict configs/demo.yaml       fill a [MASK]; --text 'It is a [MASK].'
   transbeam serve configs/demo.yaml         serve over REST and gRPC, like TF Serving
+  transbeam studio runs/demo                look inside the model, in the browser
   transbeam loadtest http://localhost:8501 --name demo --text 'It is a [MASK].'
   transbeam deploy configs/demo.yaml        files for TF Serving in production
 
@@ -126,6 +127,7 @@ ROOMS = {
     "export": "serving",
     "predict": "serving",
     "serve": "serving",
+    "studio": "serving",
     "loadtest": "serving",
     "deploy": "serving",
 }

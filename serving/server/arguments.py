@@ -1,4 +1,4 @@
-"""Command-line arguments of `transbeam serve` and their help texts."""
+"""Command-line arguments of `transbeam serve` and `studio`, with help texts."""
 
 import argparse
 import math
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from transbeam.configs.cli.argument_parser import ArgumentGroup, argument
 from transbeam.configs.cli.arguments import CONFIG_HELP, OptionalRunArguments
+from transbeam.configs.cli.console import Console
 from transbeam.serving.server.configuration.limits import REQUESTS, Limits
 from transbeam.serving.server.connections.connection_limits import ConnectionLimits
 
@@ -64,11 +65,15 @@ class ServedModelArguments(OptionalRunArguments):
     name: str | None = argument(
         "--name NAME", "the name of --model in requests; the folder's name by default"
     )
+    studio: bool = argument(
+        "--studio",
+        "also serve the page of `transbeam studio` for the run that CONFIG names",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class AddressArguments:
-    """Arguments of `transbeam serve` for addresses and access."""
+class AccessArguments:
+    """Arguments of servers for their address, tokens and TLS."""
 
     host: str = argument(
         "--host HOST",
@@ -77,6 +82,23 @@ class AddressArguments:
         default="127.0.0.1",
         group=_WHERE,
     )
+    token_file: Path | None = argument(
+        "--token-file FILE",
+        "file of access tokens, one per line; clients must send one as "
+        "`Authorization: Bearer TOKEN`. A token alone has all rights, one with words "
+        f"after it only the rights listed there: {', '.join(RIGHTS)}",
+        group=_WHERE,
+    )
+    certificate: Path | None = argument(
+        "--certificate FILE", "PEM file for TLS; with --key", group=_WHERE
+    )
+    key: Path | None = argument("--key FILE", "PEM file for TLS", group=_WHERE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddressArguments(AccessArguments):
+    """Arguments of `transbeam serve` for addresses and access."""
+
     rest_port: int = argument(
         "--rest-port N",
         "port for REST; 8501 by default",
@@ -98,13 +120,6 @@ class AddressArguments:
         "usual umask, only your own user",
         group=_WHERE,
     )
-    token_file: Path | None = argument(
-        "--token-file FILE",
-        "file of access tokens, one per line; clients must send one as "
-        "`Authorization: Bearer TOKEN`. A token alone has all rights, one with words "
-        f"after it only the rights listed there: {', '.join(RIGHTS)}",
-        group=_WHERE,
-    )
     allow_reload_from: tuple[Path, ...] = argument(
         "--allow-reload-from DIR",
         "let clients change the served models with HandleReloadConfigRequest; new "
@@ -113,10 +128,6 @@ class AddressArguments:
         default=(),
         group=_WHERE,
     )
-    certificate: Path | None = argument(
-        "--certificate FILE", "PEM file for TLS; with --key", group=_WHERE
-    )
-    key: Path | None = argument("--key FILE", "PEM file for TLS", group=_WHERE)
     cors: bool = argument(
         "--cors", "allow requests from pages of other origins", group=_WHERE
     )
@@ -177,8 +188,8 @@ class LoadingArguments:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogArguments:
-    """Arguments of `transbeam serve` for logs."""
+class AccessLogArguments:
+    """Arguments of servers for their access log."""
 
     access_log: Path | None = argument(
         "--access-log FILE",
@@ -186,6 +197,12 @@ class LogArguments:
         "but no texts",
         group=_WRITTEN,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogArguments(AccessLogArguments):
+    """Arguments of `transbeam serve` for logs."""
+
     log_requests: Path | None = argument(
         "--log-requests FOLDER",
         "write requests and their answers, texts included, into TFRecord files of TF "
@@ -211,3 +228,31 @@ class ServeArguments(
     ServedModelArguments,
 ):
     """Arguments of `transbeam serve`; the help lists the last base class first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudioArguments(AccessLogArguments, AccessArguments):
+    """Arguments of `transbeam studio`."""
+
+    runs: tuple[Path, ...] = argument(
+        "RUN",
+        "folders of trained runs; all trained runs in runs/ by default",
+        default=(),
+    )
+    port: int = argument(
+        "--port N",
+        "port of the page; 8502 by default, 0 for any that is free",
+        default=8502,
+        type=_port,
+        group=_WHERE,
+    )
+    quiet: bool = argument(
+        "--quiet", "print only warnings, errors and requested output"
+    )
+    json: bool = argument(
+        "--json", "print one JSON object on stdout, and everything else on stderr"
+    )
+
+    @property
+    def console(self) -> Console:
+        return Console(quiet=self.quiet, json=self.json)

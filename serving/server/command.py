@@ -1,6 +1,5 @@
 """The `transbeam serve` command."""
 
-import logging
 import os
 import socket
 from pathlib import Path
@@ -12,8 +11,12 @@ from transbeam.configs.cli.commands import Command
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.system.quiet_imports import quiet_import
-from transbeam.serving.base.credentials import check_key_pair, read_tokens
-from transbeam.serving.server.arguments import RIGHTS, ServeArguments
+from transbeam.serving.server.arguments import ServeArguments
+from transbeam.serving.server.command_steps import (
+    access_tokens,
+    check_certificate,
+    log_to,
+)
 from transbeam.serving.server.connections.addresses import Addresses, listen
 
 if TYPE_CHECKING:  # it imports TensorFlow, which takes seconds
@@ -33,27 +36,28 @@ def serve(arguments: ServeArguments) -> None:
             "give one of CONFIG, --model DIR and --model-config-file FILE, such as "
             "`transbeam serve configs/demo.yaml`"
         )
-    exported = None
+    exported, studio_runs = None, ()
     if arguments.config is not None:
         invocation = read_invocation(arguments)
+        studio_runs = (invocation.run_folder,) if arguments.studio else ()
         stage = Stage(invocation.run_folder, "export", invocation.command("export"))
         stage.load()
         exported = invocation.config.name, stage.path / "saved_model"
     _check_together(arguments)
     if arguments.dry_run:
-        _try_out(_settings(arguments, exported), console)
+        _try_out(_settings(arguments, exported, studio_runs), console)
         return
     # Before TensorFlow is imported: a taken port is reported at once, and clients that
     # connect early wait in the backlog. gRPC binds its port itself, later.
     listen(arguments.host, arguments.port, "--port").close()
     with listen(arguments.host, arguments.rest_port) as listening:
-        _serve(_settings(arguments, exported), console, listening)
+        _serve(_settings(arguments, exported, studio_runs), console, listening)
 
 
 def _try_out(settings: "ServerSettings", console: Console) -> None:
     from transbeam.serving.server.startup import try_out
 
-    _log_to(console)
+    log_to(console)
     found = try_out(settings)
     for name, versions in found.items():
         console.say(
@@ -67,7 +71,7 @@ def _serve(
 ) -> None:
     from transbeam.serving.server.run import run
 
-    _log_to(console)
+    log_to(console)
     names = [model.name for model in settings.models]
     where: list[Addresses] = []
 
@@ -75,6 +79,8 @@ def _serve(
         where.append(addresses)
         console.say(f"REST  {addresses.rest}/v1/models/{names[0]}")
         console.say(f"gRPC  {addresses.grpc}")
+        if settings.has_studio:
+            console.say(f"Page  {addresses.rest}/studio/")
         if settings.grpc_socket_path is not None:
             console.say(f"gRPC  unix:{settings.grpc_socket_path}")
         if settings.log is not None:
@@ -93,7 +99,9 @@ def _serve(
 
 
 def _settings(
-    arguments: ServeArguments, exported: tuple[str, Path] | None
+    arguments: ServeArguments,
+    exported: tuple[str, Path] | None,
+    studio_runs: tuple[Path, ...] = (),
 ) -> "ServerSettings":
     """Converts the arguments to settings; imports TensorFlow for the settings' types.
 
@@ -101,14 +109,11 @@ def _settings(
         arguments: See `serve`.
         exported: The run's name and the folder that contains its version folders, if a
             configuration was given.
+        studio_runs: Folders of the studio's runs; empty for no studio.
     """
-    rights = {}
-    if arguments.token_file is not None:
-        rights = read_tokens(arguments.token_file, RIGHTS)
     # Errors in TensorFlow's C++ code are returned to the client and need no log line.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     quiet_import("tensorflow", "tensorflow_text")
-    from transbeam.serving.server.base.auth import AccessTokens, Right
     from transbeam.serving.server.configuration.settings import ServerSettings
     from transbeam.serving.server.configuration.tf_serving_files import (
         read_batching,
@@ -157,23 +162,25 @@ def _settings(
         enable_per_model_batching_parameters=(
             arguments.enable_per_model_batching_parameters
         ),
-        tokens=AccessTokens(
-            {token: frozenset(map(Right, of)) for token, of in rights.items()}
-        ),
+        tokens=access_tokens(arguments.token_file),
         reload_roots=tuple(folder.resolve() for folder in arguments.allow_reload_from),
         certificate=arguments.certificate,
         key=arguments.key,
         cors=arguments.cors,
         access_log=arguments.access_log,
         log=log,
+        has_studio=bool(studio_runs),
+        studio_runs=studio_runs,
     )
 
 
 def _check_together(arguments: ServeArguments) -> None:
-    if (arguments.certificate is None) != (arguments.key is None):
-        raise ConfigError("TLS needs both --certificate FILE and --key FILE")
-    if arguments.certificate is not None and arguments.key is not None:
-        check_key_pair(arguments.certificate, arguments.key)
+    check_certificate(arguments)
+    if arguments.studio and arguments.config is None:
+        raise ConfigError(
+            "--studio shows the run of CONFIG, and none is given. Give CONFIG instead "
+            "of --model or --model-config-file, or run `transbeam studio RUN`"
+        )
     if arguments.log_sample is not None and arguments.log_requests is None:
         raise ConfigError("--log-sample SHARE needs --log-requests FOLDER")
     if arguments.model_config_file_poll_wait_seconds and not (
@@ -197,21 +204,6 @@ def _check_together(arguments: ServeArguments) -> None:
             raise ConfigError(
                 f"{flag} does nothing with --no-batching; give one of them"
             )
-
-
-def _log_to(console: Console) -> None:
-    """Prints the server's log records to the console."""
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            is_warning = record.levelno >= logging.WARNING
-            write = console.warn if is_warning else console.say
-            write(self.format(record))
-
-    log = logging.getLogger("transbeam.serve")
-    log.handlers[:] = [Handler()]
-    log.setLevel(logging.INFO)
-    log.propagate = False
 
 
 SERVE = Command(

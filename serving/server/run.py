@@ -35,6 +35,7 @@ from transbeam.serving.server.request_handling.reload_config import WatchedConfi
 from transbeam.serving.server.request_handling.service import Service
 from transbeam.serving.server.request_logging.request_log import RequestLog
 from transbeam.serving.server.rest_api.app import rest_app
+from transbeam.serving.server.rest_api.extension import RestExtension
 from transbeam.serving.server.startup import bring_up, catalog_for
 
 # The interpreter's thread switch interval. A small request passes through several
@@ -178,9 +179,10 @@ async def open_servers(
             if polled is not None:
                 polled.start()
 
+        studio = await _open_studio(settings)
         rpc = await _open_rpc(service, settings, over)
         stack.push_async_callback(rpc.stop)
-        rest = await _open_rest(service, settings, listening, over)
+        rest = await _open_rest(service, settings, listening, over, studio)
         stack.push_async_callback(rest.stop)
         try:
             yield OpenServers(Addresses(rest.address, rpc.address), begin)
@@ -190,13 +192,28 @@ async def open_servers(
             await asyncio.gather(rpc.stop(), rest.stop())
 
 
+async def _nothing_to_stop() -> None:
+    """Stops a server that was not opened."""
+
+
 def _unheard(call: RequestContext) -> None:
     """Discards a call's record; used if there is no access log."""
+
+
+async def _open_studio(settings: ServerSettings) -> RestExtension | None:
+    if not settings.has_studio:
+        return None
+    # It brings Keras and all signatures, which a server without it does not need.
+    from transbeam.serving.server.studio_api.studio_api import StudioApi
+
+    return await asyncio.to_thread(StudioApi, settings.studio_runs, settings.limits)
 
 
 async def _open_rpc(
     service: Service, settings: ServerSettings, over: Over
 ) -> _OpenServer:
+    if settings.port is None:
+        return _OpenServer("", _nothing_to_stop)
     if settings.grpc_socket_path is not None:
         check_socket_path(settings.grpc_socket_path)
     credentials = None
@@ -221,10 +238,20 @@ async def _open_rpc(
 
 
 async def _open_rest(
-    service: Service, settings: ServerSettings, listening: socket.socket, over: Over
+    service: Service,
+    settings: ServerSettings,
+    listening: socket.socket,
+    over: Over,
+    extension: RestExtension | None,
 ) -> _OpenServer:
     port = listening.getsockname()[1]
-    app = rest_app(service, settings.limits, settings.tokens, cors=settings.cors)
+    app = rest_app(
+        service,
+        settings.limits,
+        settings.tokens,
+        cors=settings.cors,
+        extension=extension,
+    )
     server = HttpServer(IdentifiedApp(app, over), settings, service.metrics.refused)
     service.metrics.connections.set_function(server.connections)
     running = asyncio.create_task(server.serve_until_exit(listening))

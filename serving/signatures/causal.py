@@ -114,7 +114,9 @@ class CausalTask(GenerationTask):
             "score_ids": Endpoint(self.score_ids, _IDS),
             "logits_ids": Endpoint(self.logits_ids, [ids_spec(n) for n in _INPUTS]),
             "tokenize": Endpoint(self.tokenize, [TEXT]),
-            **attention_endpoint(self.trained, self.model, [TEXT], self._looked_at),
+            **attention_endpoint(
+                self.trained, self.model, [TEXT], self.read_for_attention
+            ),
         }
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
@@ -152,10 +154,11 @@ class CausalTask(GenerationTask):
             "length": tf.cast(tokens.row_lengths(), tf.int32),
         }
 
-    def _looked_at(self, text: tf.Tensor) -> Any:
+    def read_for_attention(self, *texts: tf.Tensor, longest: int = LONGEST) -> Any:
+        """Reads texts for the signature `attention`; see `AttentionReader`."""
         token_ids, length, truncated = right_padded(
-            self._beginnings(text),
-            min(self.max_length, LONGEST),
+            self._beginnings(*texts),
+            min(self.max_length, longest),
             self.tokenizer.special.pad,
         )
         mask = tf.sequence_mask(length, tf.shape(token_ids)[1], dtype=tf.int32)

@@ -104,15 +104,16 @@ class EmbeddingTask:
             "serving_default": Endpoint(self.embedder.embed, [TEXT]),
             "embed": Endpoint(self.embedder.embed, [TEXT]),
             "tokenize": tokenize_endpoint(self.embedder.encoder),
-            **attention_endpoint(self.trained, body, [TEXT], self._looked_at),
+            **attention_endpoint(self.trained, body, [TEXT], self.read_for_attention),
         }
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
         return {"embed": self.embedder.phone_endpoint()}
 
-    def _looked_at(self, text: tf.Tensor) -> Any:
-        encoder = self.embedder.encoder.shorter(LONGEST)
-        encoded = encoder.text(encoder.tokenizer.tokenize(text))
+    def read_for_attention(self, *texts: tf.Tensor, longest: int = LONGEST) -> Any:
+        """Reads texts for the signature `attention`; see `AttentionReader`."""
+        encoder = self.embedder.encoder.shorter(longest)
+        encoded = encoder.text(*map(encoder.tokenizer.tokenize, texts))
         return {n: getattr(encoded, n) for n in SEQUENCE}, encoded.truncated
 
 

@@ -50,7 +50,7 @@ class MaskedTask:
             "tokenize": tokenize_endpoint(self.encoder),
             "fill_mask": Endpoint(self.fill_mask, ids),
             **attention_endpoint(
-                self.trained, self.embedder.body, [TEXT], self._looked_at
+                self.trained, self.embedder.body, [TEXT], self.read_for_attention
             ),
         }
 
@@ -114,9 +114,10 @@ class MaskedTask:
         }
         return {"logits": self.model(inputs, training=False)["logits"]}
 
-    def _looked_at(self, text: tf.Tensor) -> Any:
-        tokens = tokenize_with_masks(self.tokenizer, text)
-        encoded = self.encoder.shorter(LONGEST).text(tokens)
+    def read_for_attention(self, *texts: tf.Tensor, longest: int = LONGEST) -> Any:
+        """Reads texts for the signature `attention`; see `AttentionReader`."""
+        tokens = tokenize_with_masks(self.tokenizer, *texts)
+        encoded = self.encoder.shorter(longest).text(tokens)
         inputs = {name: getattr(encoded, name) for name in SEQUENCE}
         return inputs, encoded.truncated
 

@@ -10,6 +10,7 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import (
     filter_rows,
     is_before,
 )
+from transbeam.serving.signatures.base.attention_maps import LONGEST
 from transbeam.serving.signatures.base.interface import TARGET, TEXT, Endpoint, ids_spec
 from transbeam.serving.signatures.causal import CausalTask
 from transbeam.serving.signatures.generation.log_likelihood import log_likelihood
@@ -62,8 +63,9 @@ class PrefixTask(CausalTask):
         # A prompt cannot be read in chunks, so one size is that of the whole cache.
         return prefix_endpoints(calls, sorted({*sizes, calls.slots}))
 
-    def _looked_at(self, text: tf.Tensor) -> Any:
-        inputs, truncated = super()._looked_at(text)
+    def read_for_attention(self, *texts: tf.Tensor, longest: int = LONGEST) -> Any:
+        """Reads texts for the signature `attention`; see `AttentionReader`."""
+        inputs, truncated = super().read_for_attention(*texts, longest=longest)
         # The whole text is the prefix.
         return {**inputs, "prefix_mask": inputs["padding_mask"]}, truncated
 

@@ -139,7 +139,7 @@ class Seq2SeqTask(GenerationTask):
             "logits_ids": Endpoint(self.logits_ids, [ids_spec(n) for n in _INPUTS]),
             "tokenize": Endpoint(self.tokenize, self.texts),
             **attention_endpoint(
-                self.trained, self.model, [*self.texts, TARGET], self._looked_at
+                self.trained, self.model, [*self.texts, TARGET], self.read_for_attention
             ),
         }
 
@@ -174,11 +174,13 @@ class Seq2SeqTask(GenerationTask):
         """Tokenizes source or target texts: int32 (B, None)."""
         return self.tokenizer.tokenize(texts)
 
-    def _looked_at(self, *inputs: tf.Tensor) -> Any:
-        *texts, target = inputs
-        ids, length, truncated = self._sources(texts, min(self.max_length, LONGEST))
-        longest = min(self.decoder_length, LONGEST - 1)
-        written, written_length, cut = self._targets(target, longest)
+    def read_for_attention(self, *texts: tf.Tensor, longest: int = LONGEST) -> Any:
+        """Reads texts for the signature `attention`; see `AttentionReader`."""
+        *sources, target = texts
+        room = min(self.max_length, longest)
+        ids, length, truncated = self._sources(sources, room)
+        room = min(self.decoder_length, longest - 1)
+        written, written_length, cut = self._targets(target, room)
         mask = tf.sequence_mask(written_length, tf.shape(written)[1], dtype=tf.int32)
         # The end token is a target, but never an input of the decoder.
         read = {

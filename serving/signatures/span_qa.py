@@ -104,7 +104,7 @@ class SpanQATask:
             "read_ids": Endpoint(self.read_ids, ids),
             "tokenize": Endpoint(self.tokenize, [QUESTION, CONTEXT]),
             **attention_endpoint(
-                self.trained, self.model, [QUESTION, CONTEXT], self._looked_at
+                self.trained, self.model, [QUESTION, CONTEXT], self.read_for_attention
             ),
         }
 
@@ -166,9 +166,10 @@ class SpanQATask:
             found[length] = tf.cast(tokens.row_lengths(), tf.int32)
         return found
 
-    def _looked_at(self, question: tf.Tensor, context: tf.Tensor) -> Any:
-        encoder = TextEncoder(self.tokenizer, self.max_length).shorter(LONGEST)
-        encoded = encoder.pair(*map(self.tokenizer.tokenize, (question, context)))
+    def read_for_attention(self, *texts: tf.Tensor, longest: int = LONGEST) -> Any:
+        """Reads texts for the signature `attention`; see `AttentionReader`."""
+        encoder = TextEncoder(self.tokenizer, self.max_length).shorter(longest)
+        encoded = encoder.pair(*map(self.tokenizer.tokenize, texts))
         inputs = {name: getattr(encoded, name) for name in self.id_inputs}
         return inputs, encoded.truncated
 

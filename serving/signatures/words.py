@@ -90,7 +90,9 @@ class WordsTask:
             by_words: Endpoint(self.answer_words, [_WORDS]),
             self.by_ids: Endpoint(self.ask, [ids_spec(name) for name in _INPUTS]),
             "tokenize": Endpoint(self.tokenize, [TEXT]),
-            **attention_endpoint(self.trained, self.model, [TEXT], self._looked_at),
+            **attention_endpoint(
+                self.trained, self.model, [TEXT], self.read_for_attention
+            ),
         }
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
@@ -138,10 +140,11 @@ class WordsTask:
             "length": tf.cast(of_texts.row_lengths(), tf.int32),
         }
 
-    def _looked_at(self, text: tf.Tensor) -> Any:
-        words = split_words(text).texts
+    def read_for_attention(self, *texts: tf.Tensor, longest: int = LONGEST) -> Any:
+        """Reads texts for the signature `attention`; see `AttentionReader`."""
+        words = split_words(*texts).texts
         of_texts = flatten_rows(words.with_values(self._pieces_of_words(words)))
-        encoded = self.encoder.shorter(LONGEST).text(of_texts)
+        encoded = self.encoder.shorter(longest).text(of_texts)
         return {name: getattr(encoded, name) for name in _INPUTS}, encoded.truncated
 
     def _answer(self, words: tf.RaggedTensor) -> list[tf.Tensor]:

@@ -14,7 +14,7 @@ def test_every_file_of_every_room_is_installed(tmp_path: Path) -> None:
     ours = {
         path.relative_to(ROOT)
         for room in ROOMS
-        for pattern in ("*.py", "*.yaml", "templates/**/*.*")
+        for pattern in ("*.py", "*.yaml", "templates/**/*.*", "assets/*.*")
         for path in (ROOT / room).rglob(pattern)
     }
     source, installed = tmp_path / "source", tmp_path / "installed"

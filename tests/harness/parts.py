@@ -19,6 +19,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 REPORTS = ROOT / ".test-reports"
 PHONE_PYTHON = ROOT / ".venv-phone/bin/python"
+STUDIO_PYTHON = ROOT / ".venv-studio/bin/python"
 # Settings of a run on JAX: docs of them stand in the Makefile.
 JAX = {
     "KERAS_BACKEND": "jax",
@@ -59,6 +60,10 @@ PARTS = {
             "tests/serving/runtimes/test_tflite_generator.py",
         ),
         {"TRANSBEAM_PHONE_PYTHON": str(PHONE_PYTHON)},
+    ),
+    "studio": Part(
+        ("tests/serving/studio/test_page.py",),
+        {"TRANSBEAM_STUDIO_PYTHON": str(STUDIO_PYTHON)},
     ),
     "e2e": Part(("tests/e2e",)),
     "jax": Part(

@@ -17,7 +17,7 @@ class ServerSettings:
     Attributes:
         models: Models to serve.
         host: Address to listen on.
-        port: gRPC port; 0 for any free port.
+        port: gRPC port; 0 for any free port, None for no gRPC.
         rest_port: REST port; 0 for any free port.
         grpc_socket_path: Unix socket for gRPC, in addition to the port.
         batching: Batching parameters.
@@ -44,11 +44,14 @@ class ServerSettings:
         access_log: Access log file, with one line for each request, without the
             request's texts.
         log: Request log of models without a logging configuration of their own.
+        has_studio: Whether the server has the studio's page.
+        studio_runs: Folders of the studio's runs; if empty, all trained runs below
+            `runs/`.
     """
 
     models: tuple[ModelSettings, ...]
     host: str = "127.0.0.1"
-    port: int = 8500
+    port: int | None = 8500
     rest_port: int = 8501
     grpc_socket_path: Path | None = None
     batching: BatchingParameters = field(default_factory=BatchingParameters)
@@ -67,3 +70,5 @@ class ServerSettings:
     cors: bool = False
     access_log: Path | None = None
     log: LogSettings | None = None
+    has_studio: bool = False
+    studio_runs: tuple[Path, ...] = ()

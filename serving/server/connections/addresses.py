@@ -20,7 +20,7 @@ class Addresses:
 
     Attributes:
         rest: URL of the REST API.
-        grpc: `HOST:PORT` of the gRPC API.
+        grpc: `HOST:PORT` of the gRPC API; empty if there is none.
     """
 
     rest: str

@@ -7,6 +7,8 @@ label by the union of all versions that it can refer to.
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
+from typing import Protocol
 
 from transbeam.configs.base.version import VERSION
 from transbeam.serving.server.base.status import StatusError
@@ -41,12 +43,23 @@ _ENDPOINTS = {
 _OPEN = ("/livez", "/readyz")
 
 
-def describe(catalog: Catalog, *, token: bool) -> Json:
+class PathDescription(Protocol):
+    """Further paths of the server; see `RestExtension`."""
+
+    def paths(self) -> Mapping[str, Json]: ...
+
+    def schemas(self) -> Mapping[str, Json]: ...
+
+
+def describe(
+    catalog: Catalog, *, token: bool, extension: PathDescription | None = None
+) -> Json:
     """Creates the OpenAPI document.
 
     Args:
         catalog: The models.
         token: True if clients need a bearer token.
+        extension: Further paths of the server.
 
     Returns:
         The document as a JSON object.
@@ -61,12 +74,19 @@ def describe(catalog: Catalog, *, token: bool) -> Json:
                 for side, schema in sides.items():
                     schemas[component(name, number, method.name, side)] = schema
         paths |= describe_paths(name, versions, catalog.labels(name))
+    tags = [*catalog.names(), "the server"]
+    if extension is not None:
+        more = extension.paths()
+        paths |= more
+        schemas |= extension.schemas()
+        operations = chain.from_iterable(item.values() for item in more.values())
+        tags += dict.fromkeys(tag for each in operations for tag in each["tags"])
     paths |= {path: _endpoint(*entry) for path, entry in _ENDPOINTS.items()}
     components: Json = {"schemas": schemas, "responses": shared_responses()}
     document: Json = {
         "openapi": "3.1.0",
         "info": {"title": "Transbeam", "version": VERSION, "description": _ABOUT},
-        "tags": [{"name": name} for name in (*catalog.names(), "the server")],
+        "tags": [{"name": name} for name in tags],
         "paths": paths,
         "components": components,
     }

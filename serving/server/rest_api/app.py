@@ -50,6 +50,7 @@ from transbeam.serving.server.protocol.rest_paths import (
 from transbeam.serving.server.protocol.tf_examples import read_examples
 from transbeam.serving.server.request_handling.request_limits import check_rows
 from transbeam.serving.server.request_handling.service import Service
+from transbeam.serving.server.rest_api.extension import RestExtension
 from transbeam.serving.server.rest_api.request_body import (
     read_body,
     unless_gone,
@@ -73,7 +74,12 @@ _log = logging.getLogger("transbeam.serve")
 
 
 def rest_app(
-    service: Service, limits: Limits, tokens: AccessTokens, *, cors: bool = False
+    service: Service,
+    limits: Limits,
+    tokens: AccessTokens,
+    *,
+    cors: bool = False,
+    extension: RestExtension | None = None,
 ) -> ASGIApp:
     """Creates the ASGI application.
 
@@ -82,6 +88,7 @@ def rest_app(
         limits: Limits on requests.
         tokens: Accepted bearer tokens; `/livez` and `/readyz` require no token.
         cors: True to allow cross-origin requests.
+        extension: Further paths.
     """
 
     async def alive(request: Request) -> Response:
@@ -97,7 +104,7 @@ def rest_app(
     return Router(
         [Route("/livez", alive), Route("/readyz", ready)],
         redirect_slashes=False,
-        default=RestApi(service, limits, tokens, cors=cors),
+        default=RestApi(service, limits, tokens, cors=cors, extension=extension),
     )
 
 
@@ -109,10 +116,17 @@ class RestApi:
         limits: Limits on requests.
         tokens: Accepted bearer tokens.
         cors: True to allow cross-origin requests.
+        extension: Further paths.
     """
 
     def __init__(
-        self, service: Service, limits: Limits, tokens: AccessTokens, *, cors: bool
+        self,
+        service: Service,
+        limits: Limits,
+        tokens: AccessTokens,
+        *,
+        cors: bool,
+        extension: RestExtension | None = None,
     ):
         self._service = service
         self._limits = limits
@@ -121,11 +135,14 @@ class RestApi:
         if cors and tokens.rights:
             self._headers["Access-Control-Allow-Headers"] += ", Authorization"
         self._cors = cors
+        self._extension = extension
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            response = await self._response(request)
+            response = await self._extended(request)
+            if response is None:
+                response = await self._response(request)
         except StatusError as failure:
             response = _json(error_text(failure.message), failure.http)
             if failure.http == HTTPStatus.UNAUTHORIZED:
@@ -139,6 +156,16 @@ class RestApi:
             response = _json(error_text("Internal error; see the server's log"), 500)
         response.headers.update(self._headers)
         await response(scope, receive, send)
+
+    async def _extended(self, request: Request) -> Response | None:
+        """Responds to a request for a path of the extension; None for all others."""
+        if self._extension is None:
+            return None
+        path = request.scope["raw_path"].decode("latin-1")
+        if path.startswith(self._extension.prefix):
+            self._tokens.check(request.headers.get("authorization"), Right.PREDICT)
+            return await self._extension.response(request, path)
+        return self._extension.open_response(request, path)
 
     async def _response(self, request: Request) -> Response:
         path = request.scope["raw_path"].decode("latin-1")
@@ -158,6 +185,7 @@ class RestApi:
                 document.describe,
                 self._service.catalog,
                 token=bool(self._tokens.rights),
+                extension=self._extension,
             )
             return _json(json.dumps(found, indent=1, ensure_ascii=False).encode())
         if not path.lower().startswith("/v1/"):

@@ -6,8 +6,8 @@ its graph computes them.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import keras
 import tensorflow as tf
@@ -53,6 +53,25 @@ _OF_TWO = {
 }
 
 Read = Callable[..., tuple[Mapping[str, tf.Tensor], tf.Tensor]]
+
+
+class AttentionReader(Protocol):
+    """Signatures whose texts can be read for attention maps."""
+
+    def read_for_attention(
+        self, *texts: tf.Tensor, longest: int = LONGEST
+    ) -> tuple[Mapping[str, tf.Tensor], tf.Tensor]:
+        """Converts texts to the inputs of the model, with special tokens.
+
+        Args:
+            texts: string (B,) each, in the order of the inputs of the signature
+                `attention`.
+            longest: The maximum number of tokens of a row; a longer text is cut.
+
+        Returns:
+            The inputs of the model by name, and bool (B,), whether a text was cut.
+        """
+        ...
 
 
 def attention_endpoint(
@@ -106,6 +125,16 @@ def attention_endpoint(
     return {"attention": Endpoint(attention, list(texts))}
 
 
+def attention_groups(inputs: Collection[str]) -> Mapping[str, AttentionGroup]:
+    """Returns the groups of attention maps of a model, by the names of its inputs.
+
+    Example:
+    >>> list(attention_groups(["token_ids", "padding_mask"]))
+    ['attention']
+    """
+    return _OF_ONE if "token_ids" in inputs else _OF_TWO
+
+
 def attention_maps(
     model: keras.Model, inputs: Mapping[str, Any]
 ) -> dict[str, tf.Tensor]:
@@ -121,7 +150,7 @@ def attention_maps(
     """
     seen = attention_probabilities(model, dict(inputs))
     found = {}
-    for name, maps in (_OF_ONE if "token_ids" in inputs else _OF_TWO).items():
+    for name, maps in attention_groups(inputs).items():
         layers = {
             int(match[1]): probabilities
             for path, probabilities in seen.items()

@@ -61,14 +61,15 @@ class TextInputs:
 
     def attention_endpoint(self) -> dict[str, Endpoint]:
         """See `transbeam.serving.signatures.base.attention_maps`."""
-        encoder = self.encoder.shorter(LONGEST)
+        return attention_endpoint(
+            self.trained, self.model, self.specs, self.read_for_attention
+        )
 
-        def read(*texts: tf.Tensor) -> Any:
-            encoded = self.encode(*texts, encoder=encoder)
-            inputs = {name: getattr(encoded, name) for name in self.id_inputs}
-            return inputs, encoded.truncated
-
-        return attention_endpoint(self.trained, self.model, self.specs, read)
+    def read_for_attention(self, *texts: tf.Tensor, longest: int = LONGEST) -> Any:
+        """Reads texts for the signature `attention`; see `AttentionReader`."""
+        encoded = self.encode(*texts, encoder=self.encoder.shorter(longest))
+        inputs = {name: getattr(encoded, name) for name in self.id_inputs}
+        return inputs, encoded.truncated
 
     def tensor_specs(self, batch: int | None) -> list[tf.TensorSpec]:
         """Returns the specs of the model's inputs."""

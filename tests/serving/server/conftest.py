@@ -39,7 +39,8 @@ class Client:
     def __init__(self, addresses):
         self.addresses = addresses
         self.host = urlsplit(addresses.rest).netloc
-        self._channel = grpc.insecure_channel(addresses.grpc)
+        # A server without gRPC has no address; nothing is then asked over the channel.
+        self._channel = grpc.insecure_channel(addresses.grpc or "localhost:0")
         self.prediction = prediction_service_pb2_grpc.PredictionServiceStub(
             self._channel
         )

@@ -1,4 +1,4 @@
-"""The OpenAPI description that the site shows: of a masked model and of a writer.
+"""The OpenAPI description that the site shows: a masked model, a writer, the studio.
 
 `python -m tests.serving.server.openapi.site_sample` writes it anew.
 """
@@ -26,11 +26,19 @@ def sample(folder: Path) -> dict[str, Any]:
         folder: Where the writer is saved.
     """
     save_counting(folder / "writer/1")
+    exported = exported_run(TINY)
     models = (
-        ModelSettings("masked", exported_run(TINY).saved_model.parent),
+        ModelSettings("masked", exported.saved_model.parent),
         ModelSettings("writer", folder / "writer"),
     )
-    with running(ServerSettings(models=models, port=0, rest_port=0)) as client:
+    settings = ServerSettings(
+        models=models,
+        port=0,
+        rest_port=0,
+        has_studio=True,
+        studio_runs=(exported.run_folder,),
+    )
+    with running(settings) as client:
         status, document = client.get("/openapi.json")
     assert status == 200
     # A release changes nothing that the page shows.

@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+from tests.serving.conftest import TINY, make_run
 from tests.serving.server.conftest import NAME, SECRET, running, settings_for
 from tests.serving.server.sample_models.counting_model import save_counting
 from tests.serving.server.sample_models.half_plus_two_model import save_half_plus
@@ -47,7 +48,7 @@ def folders(tmp_path_factory):
 
 
 def fuzz(settings, folder, *arguments):
-    """Runs Schemathesis on a server, which must have no objection."""
+    """Runs Schemathesis on a server of models, which must have no objection."""
     with running(settings) as client:
         document = json.loads(client.send("GET", "/openapi.json", headers=TOKEN)[2])
         numbers = [
@@ -87,6 +88,25 @@ def test_nothing_unexpected_comes_of_what_is_asked(folders, tmp_path):
     tested, _ = fuzz(settings, tmp_path, *QUICK, "--max-examples", "20")
     # Each method of each model, the states, and the doors for those who watch.
     assert tested == 2 + 3 + 4 + 3
+
+
+def test_nothing_unexpected_comes_of_what_the_studio_is_asked(tmp_path):
+    run = make_run(tmp_path / "run", TINY)
+    settings = settings_for(
+        tokens=SECRET, port=None, has_studio=True, studio_runs=(run,)
+    )
+    only = ["--include-path-regex", "^/studio/"]
+    with running(settings) as client:
+        for mode, left in NOT_PROMISED.items():
+            tested = fuzz_once(
+                client,
+                tmp_path,
+                *("--mode", mode, "--exclude-checks", left),
+                *("--max-examples", "20", "--phases", "coverage,fuzzing", *only),
+            )
+            assert tested >= 3
+        body = json.dumps({"run": "run", "texts": {"text": "a list"}})
+        assert client.send("POST", "/studio/api/inspect", body, TOKEN)[0] == 200
 
 
 @pytest.mark.thorough(instead="test_nothing_unexpected_comes_of_what_is_asked")

@@ -1,0 +1,1 @@
+"""The studio's page and JSON API, below `/studio`, for `transbeam.serving.studio`."""

@@ -1,0 +1,148 @@
+// Attention maps of an inspection, and what is computed of them.
+
+import { fetchLayer, fetchOverview } from "./api.js";
+import { decodeHalfFloats } from "./half_floats.js";
+
+// Decoded layers that are kept: 13 MB each for 12 heads and 512 tokens.
+const KEPT = 6;
+
+export class AttentionMaps {
+  constructor(inspection) {
+    this.inspection = inspection;
+    this._layers = new Map();
+    this._overviews = new Map();
+  }
+
+  // Float32Array (heads, queries, keys) of a layer.
+  layer(path) {
+    let found = this._layers.get(path);
+    if (!found) {
+      found = fetchLayer(this.inspection.key, path).then(decodeHalfFloats);
+      found.catch(() => this._layers.delete(path));
+    }
+    this._layers.delete(path);
+    this._layers.set(path, found);
+    if (this._layers.size > KEPT) this._layers.delete(this._layers.keys().next().value);
+    return found;
+  }
+
+  // Float32Array (layers, heads, rows, columns) of a group's small maps.
+  overview(group) {
+    let found = this._overviews.get(group.name);
+    if (!found) {
+      found = fetchOverview(this.inspection.key, group.name).then(decodeHalfFloats);
+      found.catch(() => this._overviews.delete(group.name));
+      this._overviews.set(group.name, found);
+    }
+    return found;
+  }
+}
+
+// One map of a layer: that of a head, or the mean or maximum of all heads.
+export function combineHeads(maps, heads, head) {
+  const size = maps.length / heads;
+  if (typeof head === "number") return maps.subarray(head * size, (head + 1) * size);
+  const found = maps.slice(0, size);
+  for (let number = 1; number < heads; number++) {
+    const start = number * size;
+    if (head === "max") {
+      for (let at = 0; at < size; at++) if (maps[start + at] > found[at]) found[at] = maps[start + at];
+    } else {
+      for (let at = 0; at < size; at++) found[at] += maps[start + at];
+    }
+  }
+  if (head === "mean") for (let at = 0; at < size; at++) found[at] /= heads;
+  return found;
+}
+
+// The tokens of a row, or its words, as units with a label.
+export function makeUnits(row, { words, special }) {
+  const units = [];
+  row.tokens.forEach((token, place) => {
+    if (token.special && !special) return;
+    const last = units.at(-1);
+    if (words && last && !token.special && last.word === token.word) {
+      last.tokens.push(place);
+      last.label += tokenText(row, token);
+    } else {
+      const label = words ? tokenText(row, token) : token.piece;
+      units.push({ label, tokens: [place], word: token.word, special: token.special });
+    }
+  });
+  for (const unit of units) unit.label = readable(unit.label);
+  return units;
+}
+
+// The characters of a token as they stand in the text; its piece if it has none.
+export function tokenText(row, token) {
+  if (token.start === null || token.end <= token.start) {
+    return token.special ? token.piece : token.piece.replace(/^##(?=.)/u, "");
+  }
+  row.characters ??= row.texts.map((text) => Array.from(text)); // offsets are code points
+  return row.characters[token.text].slice(token.start, token.end).join("");
+}
+
+// Shows spaces, and keeps invisible and direction-changing characters out of labels.
+function readable(label) {
+  const trimmed = label.trim() || label;
+  return trimmed
+    .replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd")
+    .replace(/^\s+$/u, "␣");
+}
+
+// Weights between units: a sum over the pieces of the attended unit, and a mean over
+// those of the attending one (Clark et al., 2019, section 4.1).
+export function mergeUnits(map, columns, queries, keys) {
+  const found = new Float32Array(queries.length * keys.length);
+  let most = 0;
+  queries.forEach((query, row) => {
+    for (const token of query.tokens) {
+      const start = token * columns;
+      for (let column = 0; column < keys.length; column++) {
+        let sum = 0;
+        for (const key of keys[column].tokens) sum += map[start + key];
+        found[row * keys.length + column] += sum / query.tokens.length;
+      }
+    }
+  });
+  for (const value of found) if (value > most) most = value;
+  return { weights: found, most, queries, keys };
+}
+
+// The strongest weights from `least` on: [{query, key, weight}], the strongest first.
+export function strongest(view, least, count, hover = null) {
+  const { weights, queries, keys } = view;
+  const found = [];
+  const width = keys.length;
+  const consider = (at) => {
+    if (weights[at] >= least && weights[at] > 0) found.push(at);
+  };
+  if (hover?.side === "query" && hover.unit >= 0) {
+    for (let key = 0; key < width; key++) consider(hover.unit * width + key);
+  } else if (hover?.side === "key" && hover.unit >= 0) {
+    for (let query = 0; query < queries.length; query++) consider(query * width + hover.unit);
+  } else {
+    for (let at = 0; at < weights.length; at++) consider(at);
+  }
+  const all = found.length;
+  // Only weights that may be among the strongest are sorted.
+  const kept = all > count ? atLeast(found, weights, count) : found;
+  kept.sort((one, other) => weights[other] - weights[one]);
+  const edges = kept.slice(0, count).map((at) => ({
+    query: Math.floor(at / width),
+    key: at % width,
+    weight: weights[at],
+  }));
+  return { edges, all };
+}
+
+// Drops places whose weights are surely not among the `count` largest, by a histogram.
+function atLeast(places, weights, count) {
+  const bins = 1024;
+  const histogram = new Uint32Array(bins + 1);
+  const bin = (at) => Math.floor(Math.sqrt(Math.min(1, weights[at])) * bins);
+  for (const at of places) histogram[bin(at)]++;
+  let least = bins;
+  for (let seen = histogram[bins]; least > 0 && seen < count; ) seen += histogram[--least];
+  return places.filter((at) => bin(at) >= least);
+}

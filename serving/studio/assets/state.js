@@ -1,0 +1,79 @@
+// The state of the page: what is shown, kept in the address so that a link restores it.
+
+const DEFAULTS = {
+  run: "",
+  group: "",
+  layer: 0,
+  head: 0, // a number, "mean" or "max"
+  words: false,
+  special: true,
+  threshold: 0, // of the slider, 0 to 100
+  view: "lines",
+  metric: "maps",
+  from: 0,
+  to: null, // the last layer
+  direction: "to",
+  ids: false,
+  held: null, // {side: "query" or "key", token}
+};
+
+export const state = { ...DEFAULTS, texts: {} };
+
+const TEXT_PREFIX = "in.";
+// Browsers and chats cut longer addresses.
+const LONGEST_HASH = 8000;
+
+// Weights are small for long texts: a square gives the slider more room there.
+export function thresholdWeight() {
+  return (state.threshold / 100) ** 2;
+}
+
+export function readHash() {
+  const found = new URLSearchParams(location.hash.slice(1));
+  const number = (name, otherwise) => {
+    const value = Number.parseInt(found.get(name) ?? "", 10);
+    return Number.isNaN(value) ? otherwise : Math.max(0, value);
+  };
+  const choice = (name, choices) =>
+    choices.includes(found.get(name)) ? found.get(name) : DEFAULTS[name];
+  const flag = (name) => (found.has(name) ? found.get(name) === "1" : DEFAULTS[name]);
+  const [side, token] = (found.get("held") ?? "").split(".");
+  Object.assign(state, {
+    run: found.get("run") ?? "",
+    group: found.get("group") ?? "",
+    layer: number("layer", DEFAULTS.layer),
+    head: ["mean", "max"].includes(found.get("head")) ? found.get("head") : number("head", 0),
+    words: flag("words"),
+    special: flag("special"),
+    ids: flag("ids"),
+    threshold: Math.min(100, number("threshold", 0)),
+    view: choice("view", ["lines", "map"]),
+    metric: found.get("metric") ?? DEFAULTS.metric,
+    from: number("from", 0),
+    to: number("to", null),
+    direction: choice("direction", ["to", "from"]),
+    held: ["query", "key"].includes(side) ? { side, token: Number(token) || 0 } : null,
+  });
+  state.texts = {};
+  for (const [name, value] of found) {
+    if (name.startsWith(TEXT_PREFIX)) state.texts[name.slice(TEXT_PREFIX.length)] = value;
+  }
+}
+
+// Returns whether the address has all of the state: long texts are left out.
+export function writeHash() {
+  const found = new URLSearchParams();
+  for (const [name, otherwise] of Object.entries(DEFAULTS)) {
+    let value = state[name];
+    if (value === otherwise || value === null) continue;
+    if (name === "held") value = `${value.side}.${value.token}`;
+    if (typeof value === "boolean") value = value ? 1 : 0;
+    found.set(name, value);
+  }
+  const view = found.toString();
+  for (const [name, text] of Object.entries(state.texts)) found.set(TEXT_PREFIX + name, text);
+  const whole = found.toString();
+  const fits = whole.length <= LONGEST_HASH;
+  history.replaceState(null, "", `#${fits ? whole : view}`);
+  return fits;
+}

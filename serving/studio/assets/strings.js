@@ -1,0 +1,139 @@
+// All English text of the page.
+
+export const TEXT = {
+  title: "Transbeam Studio",
+  skip: "Skip to the views",
+  footer: "All computations run on this server; the page makes no request elsewhere.",
+
+  copyLink: "Copy link",
+  copyLinkHint: "A link that restores this view, with its text",
+  copied: "Copied",
+  copiedWithoutText: "Copied, without the text, which is too long for a link",
+  notCopied: "The browser does not allow copying; the link is in the address bar.",
+  theme: "Theme",
+  themes: { auto: "As the system", light: "Light", dark: "Dark" },
+
+  askTitle: "Text",
+  run: "Run",
+  look: "Look inside",
+  lookHint: "Ctrl + Enter",
+  loading: "Computing… A model is loaded when it is first used.",
+  reading: "Reading the runs…",
+  noRuns: "This server has no runs.",
+  inputs: {
+    text: "Text",
+    second_text: "Second text",
+    target_text: "Text of the decoder",
+    question: "Question",
+    context: "Context",
+  },
+  noMaps: (why) => `There are no attention maps to show: ${why}.`,
+
+  token: "Access token",
+  tokenHint: "This server asks for a token. It stays in this tab and is forgotten with it.",
+  useToken: "Use token",
+
+  facts: (run) => [
+    run.objective.replaceAll("_", " "),
+    run.decoder_layers
+      ? `${run.layers} + ${run.decoder_layers} layers`
+      : `${run.layers} layers`,
+    `${run.heads} heads`,
+    `${run.attention.replaceAll("_", " ")} attention`,
+    `up to ${run.max_length.toLocaleString("en")} tokens`,
+  ],
+  done: (tokens, seconds) =>
+    `${tokens.toLocaleString("en")} tokens` +
+    (seconds < 0.001 ? "" : `, ${Math.ceil(1000 * seconds).toLocaleString("en")} ms on the server`),
+  truncated: (limit) =>
+    ` · The text is longer than the ${limit.toLocaleString("en")} tokens that can be shown, and was cut.`,
+
+  piecesTitle: "Tokens",
+  piecesHint:
+    "Point at a token, or move with the arrow keys, to see its weights in all views; click or Enter holds it, Escape lets go.",
+  direction: "Direction",
+  directions: { to: "attends to", from: "is attended by" },
+  ids: "Ids",
+  rows: { text: "Tokens", encoder: "Encoder", decoder: "Decoder" },
+  tokenTitle: (token, place) =>
+    `${token.piece} · token ${place} · id ${token.id}` +
+    (token.start === null ? "" : ` · characters ${token.start}–${token.end}`),
+
+  toolsTitle: "Selection",
+  group: "Attention",
+  groups: {
+    attention: "Self-attention",
+    encoder_attention: "Encoder self-attention",
+    decoder_attention: "Decoder self-attention",
+    cross_attention: "Cross-attention",
+  },
+  layer: "Layer",
+  head: "Head",
+  mean: "Mean of all heads",
+  maximum: "Maximum of all heads",
+  words: "Merge pieces of words",
+  special: "Special tokens",
+  threshold: "Weights from",
+
+  overviewTitle: "All layers and heads",
+  shown: "Show",
+  layersFrom: "Layers",
+  layersTo: "to",
+  overviewHint: (step) =>
+    `Rows are layers, columns are heads. In each map, rows attend to columns; each map is scaled to its maximum` +
+    (step > 1 ? `, and each point is the maximum of ${step} × ${step} tokens.` : "."),
+  metricHint: (definition) => `Rows are layers, columns are heads. ${definition}`,
+  maps: "Maps",
+  metrics: {
+    entropy: {
+      name: "Entropy",
+      definition: "Entropy of a token's weights in nats, mean over tokens.",
+    },
+    confidence: {
+      name: "Confidence",
+      definition: "Largest weight of a token, mean over tokens (Voita et al., 2019).",
+    },
+    distance: {
+      name: "Distance",
+      definition: "Distance in tokens, weighted by the weights, mean over tokens.",
+    },
+    self: { name: "To itself", definition: "Mean weight of tokens on themselves." },
+    previous: {
+      name: "To the previous token",
+      definition: "Mean weight on the previous token.",
+    },
+    next: { name: "To the next token", definition: "Mean weight on the next token." },
+    first: { name: "To the first token", definition: "Mean weight on the first token." },
+  },
+  cell: (layer, head, value) => `Layer ${layer}, head ${head}${value}`,
+  layerLabel: (layer) => `L${layer}`,
+  notDefined: "not defined",
+
+  one: (layer, head) => `Layer ${layer}, ${head}`,
+  headName: (head) => `head ${head}`,
+  meanName: "mean of all heads",
+  maximumName: "maximum of all heads",
+  numbersTitle: "Numbers of the head",
+  tabs: { lines: "Lines", map: "Map" },
+  linesLabel:
+    "Lines from each token on the left to the tokens on the right that it attends to. Arrow keys move between tokens.",
+  mapLabel:
+    "Attention map: each row's token attends to the columns' tokens. Arrow keys move between cells.",
+  queries: "attending token",
+  keys: "attended token",
+  strongest: "Strongest weights",
+  strongestFor: (label) => `Strongest weights of “${label}”`,
+  from: "From",
+  to: "To",
+  weight: "Weight",
+  pair: (query, key, weight) => `${query} → ${key}: ${weight}`,
+  linesCut: (shown, all) =>
+    `The strongest ${shown.toLocaleString("en")} of ${all.toLocaleString("en")} lines are drawn.`,
+  scale: "weight, square-root scale",
+  mergeHint:
+    "With merged pieces, weights are added over the pieces of the attended word and averaged over those of the attending word.",
+
+  save: "Save",
+  saveAs: (kind) => `Save this view as ${kind}`,
+  unreachable: "The server does not answer. Is it still running?",
+};

@@ -1,0 +1,149 @@
+"""Facts about trained runs, read from their configurations without loading a model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.configs.loader.run_folder import Stage
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.attention import Attention, FullAttentionConfig
+from transbeam.configs.schema.model import Seq2SeqModelConfig
+from transbeam.configs.schema.objectives.objective import ImageObjective
+from transbeam.configs.schema.objectives.traits import input_names, traits
+from transbeam.configs.schema.run import RunConfig
+from transbeam.serving.base.trained_run import CONFIG
+
+TARGET = "target_text"
+_RUNS = Path("runs")
+
+_WITHOUT_MAPS = {
+    "sliding_window": "each token attends to its neighbors only, in blocks, so there "
+    "is no map of all pairs of tokens",
+    "global_window": "most tokens attend to their neighbors only, in blocks, so there "
+    "is no map of all pairs of tokens",
+    "block_sparse": "blocks of tokens attend to some other blocks only, so there is no "
+    "map of all pairs of tokens",
+    "low_rank": "tokens attend to projections of all keys, not to single tokens",
+    "kernel": "attention weights of single pairs of tokens are never computed",
+}
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """Facts about a run.
+
+    Attributes:
+        name: The run's name on the page, unique among the runs.
+        folder: The run's folder.
+        config: The configuration that it was trained with.
+        why_no_maps: The reason why it has no attention maps; None if it has some.
+    """
+
+    name: str
+    folder: Path
+    config: RunConfig
+    why_no_maps: str | None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the texts that the model reads; the decoder's own text is last."""
+        names = input_names(self.config.objective)
+        return (*names, TARGET) if self.config.model.kind == "seq2seq" else names
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """An example for each of `inputs`."""
+        given = dict(
+            zip(("text", "second_text"), self.config.export.examples[:1], strict=False)
+        )
+        table = dict(
+            zip(
+                traits(self.config.objective).inputs,
+                traits(self.config.objective).example,
+                strict=True,
+            )
+        )
+        found = [given.get(n) or table.get(n, "") for n in self.inputs]
+        return tuple(text or found[0] for text in found)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the facts as a JSON object; see `schemas.RUN`."""
+        model, attention = self.config.model, self.config.model.attention
+        found: dict[str, Any] = {
+            "name": self.name,
+            "objective": self.config.objective.kind,
+            "family": model.kind,
+            "inputs": list(self.inputs),
+            "examples": list(self.examples),
+            "layers": model.num_layers,
+            "heads": attention.num_heads,
+            "hidden_dim": model.hidden_dim,
+            "attention": attention.kind,
+            "max_length": model.max_sequence_length,
+            "has_maps": self.why_no_maps is None,
+            "why_no_maps": self.why_no_maps,
+        }
+        if isinstance(model, Seq2SeqModelConfig):
+            found["decoder_layers"] = model.decoder_layers
+        return found
+
+
+def find_runs(folders: Sequence[Path]) -> list[RunFacts]:
+    """Reads the facts of trained runs.
+
+    Args:
+        folders: The folders of the runs; if empty, all trained runs below `runs/`.
+
+    Raises:
+        ArtifactError: A folder has no finished training, or there is no run.
+        ConfigError: A run's configuration cannot be read.
+    """
+    chosen = list(folders)
+    if not chosen:
+        chosen = sorted(file.parents[1] for file in _RUNS.glob("*/training/stage.json"))
+        if not chosen:
+            raise ArtifactError(
+                f"{_RUNS}: there is no trained run in this folder. Train one, such as "
+                "by `transbeam run configs/demo.yaml`, or name the folder of a run"
+            )
+    names = [folder.resolve().name for folder in chosen]
+    return [
+        read_facts(folder, name if names.count(name) == 1 else str(folder))
+        for folder, name in zip(chosen, names, strict=True)
+    ]
+
+
+def read_facts(folder: Path, name: str) -> RunFacts:
+    """Reads the facts of one run.
+
+    Args:
+        folder: The run's folder.
+        name: The run's name on the page.
+
+    Raises:
+        ArtifactError: The folder has no finished training.
+        ConfigError: The run's configuration cannot be read.
+    """
+    if not folder.is_dir():
+        raise ConfigError(
+            f"{folder}: there is no such folder; expected the folder of a trained run, "
+            "such as runs/demo"
+        )
+    Stage(folder, "training", f"transbeam train {folder}").load()
+    config = load_run(folder / CONFIG)
+    return RunFacts(name, folder, config, _why_no_maps(config))
+
+
+def _why_no_maps(config: RunConfig) -> str | None:
+    if isinstance(config.objective, ImageObjective):
+        return "the model reads images, and the page shows the attention of texts"
+    kinds: list[Attention] = [config.model.attention]
+    if isinstance(config.model, Seq2SeqModelConfig):
+        kinds.append(config.model.decoder_attention or config.model.attention)
+    for attention in kinds:
+        if not isinstance(attention, FullAttentionConfig):
+            kind = attention.kind
+            return f"its attention is of kind {kind}: {_WITHOUT_MAPS[kind]}"
+    return None

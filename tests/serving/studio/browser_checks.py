@@ -1,0 +1,333 @@
+"""Checks of the page in a browser, as a person would use it.
+
+Runs in an environment with Playwright: `python browser_checks.py CHROMIUM URL CHECK`.
+Every check also fails if the page logs an error, sends a request elsewhere, or gets an
+answer that it did not expect.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+from xml.etree import ElementTree
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+TEXT = "returns a tensor of the same shape"
+HOSTILE = (
+    "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script> "
+    "\u202eabc שלום 👩\u200d👩\u200d👧 &amp; \u0000 '\"` ${1}"
+)
+PATIENCE = 60_000  # milliseconds; a model is loaded first
+MARKED, MARKS = ".chip.marked", "#panel-map .marks"
+TITLE, LINES = "#one-title", "#panel-lines canvas"
+
+
+@contextmanager
+def opened(
+    browser: Browser,
+    url: str,
+    *,
+    width: int = 1280,
+    height: int = 900,
+    scheme: str = "light",
+    ready: bool = True,
+    refused: tuple[int, ...] = (),
+):
+    """Opens the page, and looks for errors and foreign requests at the end."""
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=scheme
+    )
+    page = context.new_page()
+    problems: list[str] = []
+    origin = urlsplit(url).netloc
+
+    def on_console(message):
+        # The browser itself logs answers with an error status.
+        if message.type in ("error", "warning") and not refused:
+            problems.append(message.text)
+
+    def on_response(response):
+        if response.status >= 400 and response.status not in refused:
+            problems.append(f"{response.status} {response.url}")
+
+    def on_request(request):
+        parts = urlsplit(request.url)
+        if parts.scheme not in ("blob", "data") and parts.netloc != origin:
+            problems.append(f"a request to {request.url}")
+
+    page.on("console", on_console)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("response", on_response)
+    page.on("request", on_request)
+    page.goto(url)
+    if ready:
+        selector = "body[data-ready], #error:not([hidden])"
+        page.wait_for_selector(selector, timeout=PATIENCE)
+        expect(page.locator("#error")).to_be_hidden()
+    yield page
+    assert not problems, problems
+    context.close()
+
+
+def with_state(url: str, text: str = TEXT, **state) -> str:
+    """The address of a view."""
+    values = "".join(f"&{name}={value}" for name, value in state.items())
+    return f"{url}#in.text={quote(text)}{values}"
+
+
+def require_accessible(page: Page) -> None:
+    found = Axe().run(page).response["violations"]
+    shown = [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
+    assert not shown, shown
+
+
+def check_views(browser: Browser, url: str) -> None:
+    """Each view opens and follows the selection."""
+    with opened(browser, with_state(url)) as page:
+        expect(page.locator("#facts li").nth(1)).to_contain_text("layers")
+        assert page.locator(".chip").count() > 8
+        assert page.locator("button.cell").count() == 4
+        expect(page.locator("#numbers dl > div")).to_have_count(7)
+        page.click("button.cell[data-layer='1'][data-head='1']")
+        expect(page.locator(TITLE)).to_have_text("Layer 1, head 1")
+        page.click("#tab-map")
+        expect(page.locator("#panel-lines")).to_be_hidden()
+        expect(page.locator("#panel-map canvas")).to_be_visible()
+        page.select_option("#metric", "entropy")
+        assert float(page.locator("button.cell").first.inner_text()) > 0
+        page.select_option("#from", "1")
+        expect(page.locator("button.cell")).to_have_count(2)
+        page.select_option("#head", "max")
+        expect(page.locator(TITLE)).to_contain_text("maximum")
+        page.check("#words")
+        expect(page.locator("#numbers")).to_contain_text("added over the pieces")
+        page.uncheck("#special")
+        page.check("#ids")
+        expect(page.locator(".chip small").first).to_be_visible()
+        page.fill("textarea", "a list")
+        page.press("textarea", "Control+Enter")
+        expect(page.locator(".chip")).to_have_count(5)
+
+
+def check_hover(browser: Browser, url: str) -> None:
+    """Tokens, lines, map and numbers point at the same token."""
+    with opened(browser, with_state(url)) as page:
+        pair = page.locator("#pair")
+        chips = page.locator(".chip")
+        chips.nth(3).hover()
+        expect(page.locator(MARKED)).to_have_count(1)
+        expect(pair).to_contain_text("→")
+        expect(page.locator("#numbers h3")).to_contain_text("“")
+        page.locator(LINES).hover(position={"x": 60, "y": 16})
+        expect(chips.first).to_have_class("chip special marked")
+        before = pair.inner_text()
+        page.locator(LINES).hover(position={"x": 60, "y": 64})
+        expect(pair).not_to_have_text(before)
+        page.mouse.move(2, 2)
+        expect(page.locator(MARKED)).to_have_count(0)
+        page.click("#tab-map")
+        box = page.locator("#panel-map canvas").bounding_box()
+        page.locator(MARKS).hover(position={"x": box["width"] / 2, "y": 200})
+        expect(page.locator("#panel-map .mark").first).to_be_visible()
+        expect(page.locator(MARKED)).to_have_count(1)
+        # What is held stays.
+        chips.nth(2).click()
+        page.mouse.move(2, 2)
+        expect(chips.nth(2)).to_have_attribute("aria-selected", "true")
+        assert "held=query.2" in page.url
+        # In the other direction the same token is attended to.
+        page.keyboard.press("Escape")
+        page.get_by_text("is attended by").click()
+        chips.nth(2).click()
+        assert "held=key.2" in page.url
+
+
+def check_keyboard(browser: Browser, url: str) -> None:
+    """Everything can be reached and chosen without a pointer."""
+    with opened(browser, with_state(url)) as page:
+        page.focus("button.cell[tabindex='0']")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        expect(page.locator(TITLE)).to_have_text("Layer 1, head 1")
+        page.focus(".chip")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        expect(page.locator(".chip").nth(1)).to_have_attribute("aria-selected", "true")
+        page.keyboard.press("Escape")
+        expect(page.locator("[aria-selected='true'].chip")).to_have_count(0)
+        page.focus(LINES)
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowDown")
+        expect(page.locator(".chip").nth(1)).to_have_class("chip marked")
+        page.focus("#tab-lines")
+        page.keyboard.press("ArrowRight")
+        expect(page.locator("#tab-map")).to_be_focused()
+        page.focus(MARKS)
+        before = page.locator("#pair").inner_text()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        expect(page.locator("#pair")).not_to_have_text(before)
+
+
+def check_link(browser: Browser, url: str) -> None:
+    """A link restores the view."""
+    with opened(browser, with_state(url, "a list of names")) as page:
+        page.click("button.cell[data-layer='1'][data-head='0']")
+        page.click("#tab-map")
+        page.select_option("#metric", "distance")
+        page.check("#words")
+        page.locator("#threshold").fill("30")
+        page.locator(".chip").nth(2).click()
+        expect(page.locator("#numbers h3")).to_contain_text("“")
+        link, title = page.url, page.locator(TITLE).inner_text()
+        pair = page.locator("#pair").inner_text()
+    with opened(browser, link) as page:
+        assert page.input_value("textarea") == "a list of names"
+        expect(page.locator(TITLE)).to_have_text(title)
+        expect(page.locator("#panel-map")).to_be_visible()
+        expect(page.locator("#pair")).to_have_text(pair)
+        expect(page.locator("#metric")).to_have_value("distance")
+        expect(page.locator("#words")).to_be_checked()
+        expect(page.locator("#threshold-value")).to_have_text("0.090")
+    # One that nobody made opens as well.
+    state = {"layer": 99, "head": 99, "view": "x", "metric": "x", "held": "key.999"}
+    with opened(browser, with_state(url, **state, run="gone")) as page:
+        expect(page.locator(TITLE)).to_have_text("Layer 1, head 1")
+
+
+def check_hostile(browser: Browser, url: str) -> None:
+    """Markup stays text, and a text that is too long is cut and said to be."""
+    with opened(browser, with_state(url, HOSTILE)) as page:
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("#pieces img").count() == 0
+    with opened(browser, url) as page:
+        # A megabyte, which would take long to type.
+        page.evaluate(
+            "document.querySelector('textarea').value = 'a list '.repeat(1.5e5)"
+        )
+        page.click("#look")
+        expect(page.locator("#error")).to_be_hidden()
+        expect(page.locator("#status")).to_contain_text("was cut", timeout=PATIENCE)
+        assert len(page.url) < 10_000
+        page.fill("textarea", "")
+        page.click("#look")
+        expect(page.locator(".chip")).to_have_count(2)
+
+
+def check_no_maps(browser: Browser, url: str) -> None:
+    """A model without maps says why."""
+    with opened(browser, f"{url}#run=windows", ready=False) as page:
+        expect(page.locator("#no-maps")).to_contain_text("sliding_window")
+        expect(page.locator("#look")).to_be_disabled()
+        expect(page.locator("#views")).to_be_hidden()
+        require_accessible(page)
+        page.select_option("#run", "tiny")
+        expect(page.locator("#views")).to_be_visible(timeout=PATIENCE)
+        expect(page.locator("#no-maps")).to_be_hidden()
+
+
+def check_accessible(browser: Browser, url: str) -> None:
+    """Axe finds nothing, in both themes and both views."""
+    for scheme in ("light", "dark"):
+        for view in ("lines", "map"):
+            address = with_state(url, view=view, held="query.2", metric="self")
+            with opened(browser, address, scheme=scheme) as page:
+                require_accessible(page)
+    with opened(browser, with_state(url)) as page:
+        light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.select_option("#theme", "dark")
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert light != dark
+
+
+def check_widths(browser: Browser, url: str) -> None:
+    """Nothing is wider than the window."""
+    for width in (360, 768, 1280, 2560):
+        for view in ("lines", "map"):
+            address = with_state(url, view=view)
+            with opened(browser, address, width=width) as page:
+                wide = page.evaluate("document.documentElement.scrollWidth")
+                assert wide <= width, (width, wide)
+                box = page.locator(f"#panel-{view}").bounding_box()
+                assert box["x"] >= 0
+                assert box["x"] + box["width"] <= width
+
+
+def check_pictures(browser: Browser, url: str) -> None:
+    """Views are saved as PNG and SVG."""
+    with (
+        tempfile.TemporaryDirectory() as name,
+        opened(browser, with_state(url, HOSTILE)) as page,
+    ):
+        for view in ("lines", "map"):
+            page.click(f"#tab-{view}")
+            for what in ("one", "overview"):
+                for kind in ("png", "svg"):
+                    with page.expect_download() as found:
+                        page.click(f"[data-save={what}] [data-kind={kind}]")
+                    file = Path(name, found.value.suggested_filename)
+                    found.value.save_as(file)
+                    content = file.read_bytes()
+                    if kind == "png":
+                        assert content.startswith(b"\x89PNG")
+                        assert len(content) > 10_000
+                    else:
+                        parts = {node.tag for node in ElementTree.fromstring(content)}
+                        assert "{http://www.w3.org/2000/svg}text" in parts
+
+
+def check_pair(browser: Browser, url: str) -> None:
+    """Encoder and decoder have rows of their own, and cross-attention links them."""
+    with opened(browser, f"{url}#run=seq2seq") as page:
+        expect(page.locator("textarea")).to_have_count(2)
+        page.select_option("#group", "cross_attention")
+        expect(page.locator("#pieces h3")).to_have_text(["Encoder", "Decoder"][::-1])
+        rows = page.locator(".pieces")
+        rows.first.locator(".chip").nth(1).hover()
+        expect(rows.first.locator(MARKED)).to_have_count(1)
+        page.click("#tab-map")
+        rows.last.locator(".chip").nth(1).hover()
+        expect(rows.last.locator(MARKED)).to_have_count(1)
+        require_accessible(page)
+    with opened(browser, f"{url}#run=causal&view=map") as page:
+        expect(page.locator("#facts")).to_contain_text("causal")
+
+
+def check_token(browser: Browser, url: str) -> None:
+    """A server with a token asks for it."""
+    with opened(browser, url, ready=False, refused=(401,)) as page:
+        expect(page.locator("#token-form")).to_be_visible()
+        page.fill("#token", "wrong")
+        page.press("#token", "Enter")
+        expect(page.locator("#error")).to_contain_text("token")
+        page.fill("#token", "secret")
+        page.press("#token", "Enter")
+        expect(page.locator("#views")).to_be_visible(timeout=PATIENCE)
+        expect(page.locator("#token-form")).to_be_hidden()
+        assert "secret" not in page.url
+
+
+CHECKS: dict[str, Callable[[Browser, str], None]] = {
+    name.removeprefix("check_"): check
+    for name, check in list(globals().items())
+    if name.startswith("check_")
+}
+
+
+def main(chromium: str, url: str, name: str) -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium,
+            args=["--no-sandbox"],  # it has none for root
+        )
+        CHECKS[name](browser, url)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

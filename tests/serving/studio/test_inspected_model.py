@@ -1,0 +1,94 @@
+"""Inspections of models of each family, against their signature `attention`."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.serving.session import asking
+from tests.serving.untrained import untrained
+from transbeam.serving.signatures.base.attention_maps import attention_groups
+from transbeam.serving.studio import inspected_model
+from transbeam.serving.studio.inspected_model import InspectedModel
+from transbeam.serving.studio.run_facts import RunFacts
+
+KINDS = ("masked", "sentence_pairs", "causal", "prefix", "seq2seq", "text_to_text")
+TEXTS = ("Returns a [MASK] or a list.", "No café, 漢字 and 123.5!", "It <b>is</b>.")
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory):
+    return tmp_path_factory.mktemp("tokenizers")
+
+
+def facts(trained):
+    return RunFacts("run", Path(), trained.config, None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_and_maps_are_those_of_the_signature(kind, tokenizers):
+    trained = untrained(kind, tokenizers)
+    model = InspectedModel(facts(trained), trained)
+    texts = dict(zip(facts(trained).inputs, TEXTS, strict=False))
+    found = model.inspect(texts)
+    answer = asking(trained)(
+        "attention", {name: [text] for name, text in texts.items()}
+    )
+    assert found.truncated == answer["truncated"][0]
+    rows = {"": found.rows[0]}
+    if kind in ("seq2seq", "text_to_text"):
+        rows = {f"{row.name}_": row for row in found.rows}
+    lengths = {}
+    for side, row in rows.items():
+        lengths[side] = answer[f"{side}length"][0]
+        ids = answer[f"{side}token_ids"][0, : lengths[side]]
+        assert [token.id for token in row.tokens] == ids.tolist()
+        pieces = answer[f"{side}tokens"][0, : lengths[side]]
+        decoded = [piece.decode("utf-8", "replace") for piece in pieces]
+        assert [token.piece for token in row.tokens] == decoded
+    groups = attention_groups({f"{side}token_ids" for side in rows})
+    assert [group.name for group in found.groups] == list(groups)
+    for group in found.groups:
+        _, queries, keys = groups[group.name]
+        expected = answer[group.name][0, :, :, : lengths[queries], : lengths[keys]]
+        np.testing.assert_allclose(np.stack(group.maps), expected, atol=1e-3)
+        assert list(rows)[group.queries] == queries
+        assert list(rows)[group.keys] == keys
+    plain = dict.fromkeys(texts, "Returns a list of the names.")
+    for row in model.inspect(plain).rows:
+        placed = [token.text is not None for token in row.tokens]
+        assert placed == [not token.special for token in row.tokens]
+
+
+def test_a_text_over_the_limit_is_cut(tokenizers, monkeypatch):
+    trained = untrained("masked", tokenizers)
+    longest = trained.config.model.max_sequence_length
+    model = InspectedModel(facts(trained), trained)
+    assert model.limit == longest
+    found = model.inspect({"text": "returns a list " * 2 * longest})
+    assert found.truncated
+    assert len(found.rows[0].tokens) == longest
+    assert not model.inspect({"text": "a"}).truncated
+    # So do maps that would not fit into memory.
+    heads = 2 * trained.config.model.num_layers * 4
+    monkeypatch.setattr(inspected_model, "MOST_BYTES", heads * 20**2)
+    model = InspectedModel(facts(trained), trained)
+    found = model.inspect({"text": "returns a list " * 20})
+    assert (model.limit, len(found.rows[0].tokens), found.limit) == (20, 20, 20)
+    assert found.bytes <= heads * 20**2
+
+
+def test_attention_that_has_no_map_of_pairs_says_so(tokenizers, tmp_path):
+    from transbeam.configs.schema.attention import SlidingWindowAttentionConfig
+    from transbeam.serving.studio.run_facts import _why_no_maps
+
+    trained = untrained("masked", tokenizers)
+    windows = replace(
+        trained.config.model, attention=SlidingWindowAttentionConfig(window_size=4)
+    )
+    reason = _why_no_maps(replace(trained.config, model=windows))
+    assert reason is not None
+    assert "sliding_window" in reason
+    for preset in ("longformer_base", "bigbird_base", "linformer_base", "vit_base"):
+        assert _why_no_maps(untrained(preset, tmp_path).config)
