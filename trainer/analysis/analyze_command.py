@@ -8,17 +8,23 @@ from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.model_files import find_model_files
 from transbeam.configs.loader.run_folder import lock
 from transbeam.pipeline.records.manifest import read_manifest
-from transbeam.trainer.analysis.analysis_context import AnalysisContext, AnalyzedTexts
-from transbeam.trainer.analysis.analysis_files import (
+from transbeam.trainer.analysis.analyze_arguments import AnalyzeArguments
+from transbeam.trainer.analysis.base.analysis_context import (
+    AnalysisContext,
+    AnalyzedTexts,
+)
+from transbeam.trainer.analysis.base.analysis_files import (
     FINGERPRINT,
     FOLDER,
     REPORT,
     write_analysis,
 )
-from transbeam.trainer.analysis.analyze_arguments import AnalyzeArguments
-from transbeam.trainer.analysis.analyzed_model import AnalyzedModel, load_analyzed_model
+from transbeam.trainer.analysis.base.analyzed_model import (
+    AnalyzedModel,
+    load_analyzed_model,
+)
+from transbeam.trainer.analysis.base.text_reading import read_records, read_text_file
 from transbeam.trainer.analysis.part_table import PARTS, choose_parts
-from transbeam.trainer.analysis.text_reading import read_records, read_text_file
 
 
 def analyze_run(arguments: AnalyzeArguments) -> dict[str, Any]:

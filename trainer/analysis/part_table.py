@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.pipeline.records.manifest import read_manifest
-from transbeam.trainer.analysis.ablation import analyze_ablation
-from transbeam.trainer.analysis.analysis_context import AnalysisContext
-from transbeam.trainer.analysis.analysis_part import AnalysisPart
 from transbeam.trainer.analysis.analyze_arguments import AnalyzeArguments
-from transbeam.trainer.analysis.circuits import analyze_circuits
-from transbeam.trainer.analysis.heads import analyze_heads
-from transbeam.trainer.analysis.lens import analyze_lens
-from transbeam.trainer.analysis.patching import analyze_patching
+from transbeam.trainer.analysis.base.analysis_context import AnalysisContext
+from transbeam.trainer.analysis.base.analysis_part import AnalysisPart
+from transbeam.trainer.analysis.circuits.circuits import analyze_circuits
+from transbeam.trainer.analysis.heads.heads import analyze_heads
+from transbeam.trainer.analysis.interventions.ablation import analyze_ablation
+from transbeam.trainer.analysis.interventions.patching import analyze_patching
+from transbeam.trainer.analysis.lenses.lens import analyze_lens
 
 MakePart = Callable[[AnalysisContext, AnalyzeArguments], AnalysisPart]
 

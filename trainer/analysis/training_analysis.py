@@ -30,8 +30,8 @@ from transbeam.model.inspect.attention_statistics import (
 from transbeam.model.inspect.head_observation import check_observable
 from transbeam.pipeline.records.manifest import Manifest
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
-from transbeam.trainer.analysis.analysis_context import AnalyzedTexts, TextBatch
-from transbeam.trainer.analysis.text_reading import read_records
+from transbeam.trainer.analysis.base.analysis_context import AnalyzedTexts, TextBatch
+from transbeam.trainer.analysis.base.text_reading import read_records
 from transbeam.trainer.base.weight_files import copy_to_host
 
 ANALYSIS = "analysis.jsonl"

@@ -12,7 +12,7 @@ from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.loader.model_files import find_model_weights
 from transbeam.pipeline.records.manifest import sha256
-from transbeam.trainer.analysis.analysis_files import (
+from transbeam.trainer.analysis.base.analysis_files import (
     FINGERPRINT,
     FOLDER,
     SUMMARY,

@@ -9,10 +9,10 @@ import pytest
 from tests.trainer.analysis.models import imported_run
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
 from transbeam.trainer import __main__ as trainer
-from transbeam.trainer.analysis.analysis_files import FINGERPRINT, read_summary
 from transbeam.trainer.analysis.analyze_arguments import AnalyzeArguments
 from transbeam.trainer.analysis.analyze_command import analyze_run
-from transbeam.trainer.analysis.analyzed_model import load_analyzed_model
+from transbeam.trainer.analysis.base.analysis_files import FINGERPRINT, read_summary
+from transbeam.trainer.analysis.base.analyzed_model import load_analyzed_model
 
 
 @pytest.fixture

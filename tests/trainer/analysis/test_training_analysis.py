@@ -12,7 +12,7 @@ from transbeam.configs.loader.yaml_config import load_run
 from transbeam.model.inspect.attention_maps import attention_probabilities
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
-from transbeam.trainer.analysis.analyzed_model import load_analyzed_model
+from transbeam.trainer.analysis.base.analyzed_model import load_analyzed_model
 from transbeam.trainer.analysis.training_analysis import (
     ANALYSIS,
     TrainingAnalysis,
