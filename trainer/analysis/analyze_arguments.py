@@ -53,6 +53,15 @@ class AnalyzeArguments:
         default=0,
         type=int,
     )
+    treebank: Path | None = argument(
+        "--treebank FILE",
+        "a treebank in CoNLL-U: adds the part syntax, and syntactic heads to roles",
+    )
+    pairs: Path | None = argument(
+        "--pairs FILE",
+        "a table of pairs (.tsv or .csv) with the columns text, second_text and label: "
+        "adds the part pairs",
+    )
     tuned_lens: bool = argument(
         "--tuned-lens", "train a tuned lens as well, for 5 minutes at most"
     )

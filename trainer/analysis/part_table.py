@@ -10,10 +10,14 @@ from transbeam.trainer.analysis.analyze_arguments import AnalyzeArguments
 from transbeam.trainer.analysis.base.analysis_context import AnalysisContext
 from transbeam.trainer.analysis.base.analysis_part import AnalysisPart
 from transbeam.trainer.analysis.circuits.circuits import analyze_circuits
+from transbeam.trainer.analysis.flow.flow import analyze_flow
+from transbeam.trainer.analysis.flow.pairs import analyze_pairs
 from transbeam.trainer.analysis.heads.heads import analyze_heads
 from transbeam.trainer.analysis.interventions.ablation import analyze_ablation
 from transbeam.trainer.analysis.interventions.patching import analyze_patching
 from transbeam.trainer.analysis.lenses.lens import analyze_lens
+from transbeam.trainer.analysis.syntax.roles import analyze_roles
+from transbeam.trainer.analysis.syntax.syntax import analyze_syntax
 
 MakePart = Callable[[AnalysisContext, AnalyzeArguments], AnalysisPart]
 
@@ -25,11 +29,13 @@ class PartKind:
     Attributes:
         make: Makes the part.
         needs: Names of the arguments without which it cannot be made.
+        wants: Names of the arguments without which it is made only if named.
         needs_records: True if it reads the run's records and needs the trained head.
     """
 
     make: MakePart
     needs: tuple[str, ...] = ()
+    wants: tuple[str, ...] = ()
     needs_records: bool = False
 
 
@@ -38,6 +44,25 @@ def _heads(context: AnalysisContext, arguments: AnalyzeArguments) -> AnalysisPar
         context,
         sparsity_threshold=arguments.sparsity_threshold,
         distant_tokens=arguments.distant_tokens,
+    )
+
+
+def _roles(context: AnalysisContext, arguments: AnalyzeArguments) -> AnalysisPart:
+    return analyze_roles(context, arguments.treebank)
+
+
+def _syntax(context: AnalysisContext, arguments: AnalyzeArguments) -> AnalysisPart:
+    assert arguments.treebank is not None
+    return analyze_syntax(context, arguments.treebank)
+
+
+def _flow(context: AnalysisContext, arguments: AnalyzeArguments) -> AnalysisPart:
+    return analyze_flow(context)
+
+
+def _pairs(context: AnalysisContext, arguments: AnalyzeArguments) -> AnalysisPart:
+    return analyze_pairs(
+        context, pairs_file=arguments.pairs, max_pairs=arguments.max_texts
     )
 
 
@@ -64,11 +89,18 @@ def _patching(context: AnalysisContext, arguments: AnalyzeArguments) -> Analysis
 PARTS: Mapping[str, PartKind] = {
     "heads": PartKind(_heads),
     "patching": PartKind(_patching, needs=("patch",)),
+    "roles": PartKind(_roles),
+    "syntax": PartKind(_syntax, needs=("treebank",)),
+    "flow": PartKind(_flow),
+    "pairs": PartKind(_pairs, wants=("pairs",)),
     "circuits": PartKind(_circuits),
     "ablation": PartKind(_ablation, needs_records=True),
     "lens": PartKind(_lens),
 }
-_FORMS = {"patch": "--patch CLEAN CORRUPTED RIGHT WRONG"}
+_FORMS = {
+    "patch": "--patch CLEAN CORRUPTED RIGHT WRONG",
+    "treebank": "--treebank FILE",
+}
 
 
 def choose_parts(
@@ -103,6 +135,6 @@ def choose_parts(
     return [
         name
         for name, kind in PARTS.items()
-        if all(given[need] for need in kind.needs)
+        if all(given[need] for need in (*kind.needs, *kind.wants))
         and (has_records or not kind.needs_records)
     ]

@@ -133,7 +133,7 @@ def read_text_file(
     lines = [line for line, row in zip(lines, rows, strict=True) if len(row)]
     rows = [row for row in rows if len(row)]
     truncated = sum(len(row) > longest for row in rows)
-    framed = tuple(_row([*before, *row[:longest], *after], model) for row in rows)
+    framed = tuple(make_row([*before, *row[:longest], *after], model) for row in rows)
     return AnalyzedTexts(path.name, framed, tuple(lines)), truncated
 
 
@@ -175,7 +175,7 @@ def find_frame(model: Model, tokenizer: Tokenizer) -> tuple[list[int], list[int]
     )
 
 
-def _row(token_ids: list[int], model: Model) -> Row:
+def make_row(token_ids: list[int], model: Model) -> Row:
     row = {"token_ids": np.array(token_ids, np.int32)}
     if isinstance(model, EncoderConfig) and model.num_segments > 1:
         row["segment_ids"] = np.zeros_like(row["token_ids"])

@@ -131,8 +131,8 @@ def score_coreference(context: AnalysisContext) -> list[RoleScore]:
 
     The sentences are English, made by template, and the other noun is a distractor; see
     `transbeam.trainer.analysis.syntax.coreference_cases`. Baseline: one half, which is
-    exactly what the nearest or the first noun gets. Intervals are over sentences with both of
-    their pronouns.
+    exactly what the nearest or the first noun gets. Intervals are over sentences with
+    both of their pronouns.
 
     Args:
         context: The model; its texts are not used.
