@@ -36,7 +36,7 @@ from transbeam.trainer.base.weight_files import copy_to_host
 
 ANALYSIS = "analysis.jsonl"
 # A head is idle if it attends this much to special tokens or to the first one, which
-# stand for nothing: Clark et al., 2019, section 3.2, for [SEP].
+# adds nothing of the text: Clark et al., 2019, section 3.2, for [SEP].
 IDLE = 0.9
 _TEXTS, _TOKENS = 64, 4096
 

@@ -1,6 +1,6 @@
 """Reads the texts of an analysis: from a run's records, or from a file of lines."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -175,7 +175,8 @@ def find_frame(model: Model, tokenizer: Tokenizer) -> tuple[list[int], list[int]
     )
 
 
-def make_row(token_ids: list[int], model: Model) -> Row:
+def make_row(token_ids: Sequence[int], model: Model) -> Row:
+    """Returns the features of a text with its special tokens."""
     row = {"token_ids": np.array(token_ids, np.int32)}
     if isinstance(model, EncoderConfig) and model.num_segments > 1:
         row["segment_ids"] = np.zeros_like(row["token_ids"])

@@ -19,6 +19,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.analysis.base.analysis_context import AnalysisContext
 from transbeam.trainer.analysis.base.analysis_part import AnalysisPart
 from transbeam.trainer.analysis.base.heat_maps import draw_heat_map
+from transbeam.trainer.analysis.base.piece_labels import make_label
 from transbeam.trainer.analysis.base.text_reading import find_frame
 
 Inputs = dict[str, np.ndarray]
@@ -235,7 +236,7 @@ def _find_pieces(tokenizer: Tokenizer, inputs: Inputs) -> list[str]:
 
 
 def _label_columns(clean: Sequence[str], corrupted: Sequence[str]) -> list[str]:
-    pairs = zip(clean, corrupted, strict=True)
+    pairs = zip(map(make_label, clean), map(make_label, corrupted), strict=True)
     return [one if one == other else f"{one} → {other}" for one, other in pairs]
 
 
