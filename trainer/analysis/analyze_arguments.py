@@ -38,8 +38,8 @@ class AnalyzeArguments:
     )
     sparsity_threshold: float = argument(
         "--sparsity-threshold SHARE",
-        "weights of attention below are counted as none; 0.01 by default",
-        default=0.01,
+        "weights of attention below are counted as none; 0.001 by default",
+        default=0.001,
         type=float,
     )
     distant_tokens: int = argument(
