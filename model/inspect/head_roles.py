@@ -30,6 +30,7 @@ class RoleSums(NamedTuple):
         distant: `(B, H)`, weights of distant tokens of the text.
         distant_queries: `(B,)`, queries that can attend to one.
         delimiter: `(B, H)`, weights of special tokens and the first token.
+        first: `(B, H)`, weights of the first token alone.
         queries: `(B,)`, all queries.
         semantic: `(B, H)`, rank correlations of weights and similarities.
         semantic_queries: `(B, H)`, queries that have one.
@@ -40,6 +41,7 @@ class RoleSums(NamedTuple):
     distant: Any
     distant_queries: Any
     delimiter: Any
+    first: Any
     queries: Any
     semantic: Any
     semantic_queries: Any
@@ -113,6 +115,7 @@ def sum_role_statistics(
             query * ops.cast(ops.any(distant, axis=-1), "float32"), axis=-1
         ),
         delimiter=_sum_pairs(weights, ops.logical_and(allowed, delimiter[:, None])),
+        first=ops.sum(weights[..., 0], axis=-1),
         queries=ops.sum(query, axis=-1),
         semantic=ops.sum(correlation * defined, axis=-1),
         semantic_queries=ops.sum(defined, axis=-1),

@@ -10,11 +10,22 @@ References:
     - [Clark et al., 2019](https://arxiv.org/abs/1906.04341), section 4.1
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 from keras import ops
+
+from transbeam.model.inspect.head_observation import (
+    layers_with_probabilities,
+    observe_heads,
+)
+from transbeam.model.inspect.head_weights import HeadWeights
+from transbeam.model.layers.attention.attended_keys import AttendedKeys
+from transbeam.model.layers.attention.base_attention import Attention
+from transbeam.model.layers.attention.cross import CrossAttention
+from transbeam.model.layers.attention.low_rank import LowRankAttention
 
 # In place of the index of a word, where there is none.
 NO_WORD = -1
@@ -80,10 +91,75 @@ def merge_words(probabilities: Any, membership: Any) -> Any:
            [0.4, 0.6]], dtype=float32)
     """
     member = ops.cast(membership, "float32")
-    tokens = ops.maximum(ops.sum(member, axis=1, keepdims=True), 1.0)  # (B, 1, W)
-    mean = ops.transpose(member / tokens, (0, 2, 1))[:, None]
     columns = ops.matmul(ops.cast(probabilities, "float32"), member[:, None])
-    return ops.matmul(mean, columns)
+    return _average_rows(columns, member)
+
+
+def read_word_attention(
+    model: keras.Model, inputs: Mapping[str, Any], membership: Any
+) -> dict[str, Any]:
+    """Computes attention between words in the self-attention layers of a model.
+
+    The weights of a layer are merged as soon as they are computed, so that those of one
+    layer exist at a time. The function may be called eagerly, or traced.
+
+    Args:
+        model: A model of `transbeam.model`, for rows of one text each.
+        inputs: Its inputs.
+        membership: `(B, T, W)`, as in `merge_words`; in an encoder-decoder of the
+            encoder's tokens.
+
+    Returns:
+        Attention between words by the path of the layer, such as
+        `encoder_layer_0/self_attention`: float32 `(B, H, W, W)`. Layers are left out
+        whose weights are not of tokens (low-rank and kernel attention), and an
+        encoder-decoder's decoder.
+
+    Raises:
+        ConfigError: See `observe_heads`.
+
+    Example:
+    >>> from transbeam.configs.schema.model import EncoderConfig
+    >>> from transbeam.model.encoder import build_encoder
+    >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
+    >>> ones = ops.ones((1, 3), dtype="int32")
+    >>> membership = np.array([[[1, 0], [0, 1], [0, 1]]])
+    >>> found = read_word_attention(
+    ...     encoder, {"token_ids": ones, "padding_mask": ones}, membership
+    ... )
+    >>> {path: tuple(words.shape) for path, words in found.items()}
+    {'encoder_layer_0/self_attention': (1, 4, 2, 2)}
+    """
+    member = ops.cast(membership, "float32")
+    columns: dict[str, Any] = {}
+
+    def merge(layer: Attention, keys: AttendedKeys, weights: HeadWeights) -> None:
+        if layer.path in layers:
+            merged = ops.matmul(weights.values, weights.at_keys(member))
+            merged = weights.sum_by_query(merged)
+            columns[layer.path] = columns.get(layer.path, 0.0) + merged
+
+    layers = {layer.path for layer in word_layers(model)}
+    with observe_heads(model, merge):
+        model(inputs, training=False)
+    return {path: _average_rows(merged, member) for path, merged in columns.items()}
+
+
+def word_layers(model: keras.Model) -> list[Attention]:
+    """Returns the layers of `read_word_attention`, in the order of the model."""
+    is_pair = "encoder_token_ids" in model.input
+    return [
+        layer
+        for layer in layers_with_probabilities(model)
+        if not isinstance(layer, (CrossAttention, LowRankAttention))
+        and not (is_pair and layer.path.startswith("decoder"))
+    ]
+
+
+def _average_rows(columns: Any, member: Any) -> Any:
+    """Averages the rows of each word's tokens: `(B, H, T, W)` to `(B, H, W, W)`."""
+    tokens = ops.maximum(ops.sum(member, axis=1, keepdims=True), 1.0)  # (B, 1, W)
+    return ops.matmul(ops.transpose(member / tokens, (0, 2, 1))[:, None], columns)
 
 
 def find_most_attended(words: Any, membership: Any) -> MostAttended:

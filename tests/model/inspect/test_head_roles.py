@@ -67,6 +67,8 @@ def test_against_a_loop(case):
             assert found["distant"][b, h] == pytest.approx(distant, abs=1e-5)
             assert found["distant_queries"][b] == far_queries
             assert found["delimiter"][b, h] == pytest.approx(delimiter, abs=1e-5)
+            first = maps[b, h, queries, 0].sum()
+            assert found["first"][b, h] == pytest.approx(first, abs=1e-5)
             assert found["semantic"][b, h] == pytest.approx(semantic, abs=1e-4)
             assert found["semantic_queries"][b, h] == defined
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
@@ -15,6 +16,7 @@ from transbeam.model.inspect.head_roles import (
     make_reference_heads,
     sum_role_statistics,
 )
+from transbeam.model.layers.attention.full import MultiHeadAttention
 from transbeam.model.layers.masks import attention_mask
 from transbeam.trainer.analysis.base.analysis_context import (
     AnalysisContext,
@@ -31,13 +33,16 @@ from transbeam.trainer.analysis.syntax.syntax import score_relations, tokenize_t
 from transbeam.trainer.analysis.syntax.word_texts import (
     HeadName,
     list_heads,
+    make_word_reader,
     read_word_maps,
+    specify_inputs,
     tokenize_words,
 )
 from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
 
 POSITIONAL, LONG_RANGE, DELIMITER = "positional", "long range", "delimiter"
 SEMANTIC, SYNTACTIC, COREFERENCE = "semantic", "syntactic", "coreference"
+TEXT_ROLES = (POSITIONAL, LONG_RANGE, DELIMITER, SEMANTIC)
 ROLES = (POSITIONAL, SYNTACTIC, COREFERENCE, SEMANTIC, LONG_RANGE, DELIMITER)
 
 FAR = 8  # tokens
@@ -46,7 +51,7 @@ OFFSETS = tuple(offset for offset in range(-FAR, FAR + 1) if offset)
 _MOST_TEXTS, _MOST_TOKENS = 200, 2048
 _CHANCE = 0.5  # of two nouns
 # Sums that each head has its own of.
-_BY_HEAD = ("offset", "distant", "delimiter", "semantic", "semantic_queries")
+_BY_HEAD = ("offset", "distant", "delimiter", "first", "semantic", "semantic_queries")
 _UNIFORM, _NEAR = -2, -1  # the reference heads, behind the model's
 
 
@@ -59,7 +64,7 @@ class RoleScore:
         name: The head.
         score: The score, from 0 to 1, with its interval.
         baseline: The score without the role, on the same texts.
-        detail: What the score is of, such as an offset or a relation.
+        detail: What the score is of, such as an offset or a relation, or empty.
     """
 
     role: str
@@ -81,16 +86,22 @@ def score_text_roles(context: AnalysisContext) -> list[RoleScore]:
       that can attend there. Baseline: uniform weights.
     - Long range: mean weight of the text's tokens that are more than 8 tokens away, of
       the queries that have such. Baseline: uniform weights.
-    - Delimiter: mean weight of special tokens and the first token. Baseline: uniform
-      weights.
+    - Delimiter: mean weight of special tokens and the first token; the detail says how
+      much of it the first token has. Baseline: uniform weights.
     - Semantic: mean rank correlation of a query's weights with the cosine similarity of
       the tokens' embeddings, without itself; 0 if negative. Baseline: that of weights
       which fall with the distance.
 
     Args:
         context: The model and its texts, of which at most 200 are read.
+
+    Returns:
+        The scores of heads of full attention: in the windows of others, the baselines
+        are not those of the text.
     """
-    heads = list_heads(context.model)
+    heads = _list_full_heads(context.model)
+    if not heads:
+        return []
     sums = _sum_texts(context)
     seed = context.seed
     per_offset = sums.offset_queries[:, None]  # (texts, 1, K)
@@ -112,16 +123,21 @@ def score_text_roles(context: AnalysisContext) -> list[RoleScore]:
         )
         for name, end, offset in zip(heads, positional, best, strict=False)
     ]
-    for role, values, queries, reference, detail in (
-        (LONG_RANGE, sums.distant, sums.distant_queries, _UNIFORM, f"beyond {FAR}"),
-        (DELIMITER, sums.delimiter, sums.queries, _UNIFORM, "special and first tokens"),
-        (SEMANTIC, sums.semantic, sums.semantic_queries, _NEAR, "rank correlation"),
+    first = sums.first.sum(axis=0) / np.maximum(sums.delimiter.sum(axis=0), 1e-9)
+    far, shares = (
+        f"beyond {FAR} tokens",
+        [f"{share:.0%} on the first" for share in first],
+    )
+    for role, values, queries, reference, details in (
+        (LONG_RANGE, sums.distant, sums.distant_queries, _UNIFORM, [far] * len(heads)),
+        (DELIMITER, sums.delimiter, sums.queries, _UNIFORM, shares),
+        (SEMANTIC, sums.semantic, sums.semantic_queries, _NEAR, [""] * len(heads)),
     ):
         queries = np.broadcast_to(queries.reshape(len(values), -1), values.shape)
         ends = [_clip(end) for end in _ratio_intervals(values, queries, seed)]
         scores += [
             RoleScore(role, name, end, ends[reference].score, detail)
-            for name, end in zip(heads, ends, strict=False)
+            for name, end, detail in zip(heads, ends, details, strict=False)
         ]
     return [score for score in scores if np.isfinite(score.score.score)]
 
@@ -148,9 +164,11 @@ def score_coreference(context: AnalysisContext) -> list[RoleScore]:
         COREFERENCE,
     )
     is_right = np.zeros((len(cases), len(heads)))
-    for maps in read_word_maps(context, words, COREFERENCE):
+    read = make_word_reader(context.model)
+    for maps in read_word_maps(context, words, read, COREFERENCE):
         numbers = [words.kept[number] for number in maps.index]
-        is_right[numbers] = maps.words[:, :, 0, 1] > maps.words[:, :, 0, 2]
+        more = np.sign(maps.words[:, :, 0, 1] - maps.words[:, :, 0, 2])
+        is_right[numbers] = (1 + more) / 2  # equal weights are half right
     if len(words.kept) < len(cases) or _has_unknown(context, words.texts):
         return []
     frames = np.array([case.frame for case in cases])
@@ -179,7 +197,8 @@ def score_syntactic(context: AnalysisContext, treebank: Path) -> list[RoleScore]
     heads = list_heads(context.model)
     sentences, words = tokenize_treebank(context, treebank)
     counts = RelationCounts(sentences, words.memberships)
-    for maps in read_word_maps(context, words, "relations"):
+    read = make_word_reader(context.model)
+    for maps in read_word_maps(context, words, read, "relations"):
         counts.add(maps)
     best: dict[HeadName, RelationScore] = {}
     for score in score_relations(counts, heads, treebank, context.seed):
@@ -201,6 +220,15 @@ def _as_role(score: RelationScore) -> RoleScore:
     return RoleScore(SYNTACTIC, score.name, _clip(gain), 0.0, detail)
 
 
+def _list_full_heads(model: keras.Model) -> list[HeadName]:
+    layers = attention_layers(model)
+    return [
+        name
+        for name in list_heads(model)
+        if isinstance(layers[name.layer], MultiHeadAttention)
+    ]
+
+
 def _sum_texts(context: AnalysisContext) -> RoleSums:
     """Sums the statistics of each text; the reference heads are the last."""
     number, model = len(context.texts), context.model
@@ -218,14 +246,13 @@ def _sum_texts(context: AnalysisContext) -> RoleSums:
 
 def _make_reader(context: AnalysisContext):
     model, special = context.model, context.tokenizer.special
-    heads = list_heads(model)
-    layers = list(dict.fromkeys(name.layer for name in heads))
+    layers = list(dict.fromkeys(name.layer for name in _list_full_heads(model)))
     causal = attention_layers(model)[layers[0]].causal
     side = "encoder_" if "encoder_token_ids" in model.input else ""
     delimiters = [i for i in (special.begin, *special.ends) if i is not None]
     embed = model.get_layer("token_embedding")
 
-    @tf.function(autograph=False, reduce_retracing=True)
+    @tf.function(autograph=False, input_signature=[specify_inputs(model)])
     def read(inputs):
         ids, real = inputs[f"{side}token_ids"], inputs[f"{side}padding_mask"]
         info = {"padding_mask": real}

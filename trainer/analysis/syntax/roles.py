@@ -12,6 +12,7 @@ from transbeam.trainer.analysis.base.analysis_context import AnalysisContext
 from transbeam.trainer.analysis.base.analysis_part import AnalysisPart
 from transbeam.trainer.analysis.syntax.role_scores import (
     ROLES,
+    TEXT_ROLES,
     RoleScore,
     score_coreference,
     score_syntactic,
@@ -41,6 +42,11 @@ def analyze_roles(
     """
     scores = score_text_roles(context)
     notes = []
+    if not scores:
+        notes.append(
+            f"{_capitalize(', '.join(TEXT_ROLES))}: left out, as they are those of "
+            "heads of full attention, on texts of several tokens."
+        )
     if treebank is None:
         notes.append("Syntactic: left out, as it needs a treebank.")
     else:
@@ -111,7 +117,8 @@ def _describe(score: RoleScore) -> dict[str, Any]:
 def _summarize(best: dict[str, RoleScore]) -> str:
     def show(score: RoleScore) -> str:
         where = f"{score.name.layer} head {score.name.head}"
-        return f"{score.role} {where} ({score.detail}: {score.score.score:.2f})"
+        detail = f"{score.detail}: " * bool(score.detail)
+        return f"{score.role} {where} ({detail}{score.score.score:.2f})"
 
     found = [show(score) for score in best.values() if score.is_found]
     missed = [role for role, score in best.items() if not score.is_found]

@@ -29,6 +29,7 @@ from transbeam.trainer.analysis.syntax.word_texts import (
     HeadName,
     WordTexts,
     list_heads,
+    make_word_reader,
     read_word_maps,
     tokenize_words,
 )
@@ -62,7 +63,8 @@ def analyze_syntax(context: AnalysisContext, treebank: Path) -> AnalysisPart:
     sentences, words = tokenize_treebank(context, treebank)
     relations = RelationCounts(sentences, words.memberships)
     trees = TreeCounts(sentences)
-    for maps in read_word_maps(context, words, "relations"):
+    read = make_word_reader(context.model)
+    for maps in read_word_maps(context, words, read, "relations"):
         relations.add(maps)
         trees.add(maps)
     scores = score_relations(relations, heads, treebank, context.seed)
@@ -70,7 +72,7 @@ def analyze_syntax(context: AnalysisContext, treebank: Path) -> AnalysisPart:
 
     order = np.argsort([-one.score.score for one in undirected], kind="stable")
     directed = DirectedTreeCounts(sentences, order[:DIRECTED_HEADS].tolist())
-    for maps in read_word_maps(context, words, "trees"):
+    for maps in read_word_maps(context, words, read, "trees"):
         directed.add(maps)
     tree_scores = [*undirected, *directed.scores(heads, context.seed)]
     baselines = trees.baselines(context.seed)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from transbeam.configs.base.errors import DataError
 from transbeam.model.inspect.attention_trees import (
     ROOT,
     EdgeCounts,
@@ -205,6 +206,11 @@ def _scores(
     seed: int,
 ) -> list[TreeScore]:
     sums = np.array([[*one.found, one.edges] for one in counts], np.float64)
+    if not len(sums):
+        raise DataError(
+            "treebank: no sentence that fits into the model has an edge between two "
+            "words; UUAS leaves punctuation out. Give a larger treebank"
+        )
 
     def shares(sums: np.ndarray) -> dict[str, np.ndarray]:
         return {str(i): sums[..., i] / sums[..., -1] for i in range(len(names))}

@@ -11,15 +11,12 @@ from keras import ops
 
 from transbeam.configs.base.errors import ConfigError, DataError
 from transbeam.configs.schema.model import Seq2SeqModelConfig
-from transbeam.model.adaptation.head_pruning import attention_layers
-from transbeam.model.inspect.attention_maps import attention_probabilities
 from transbeam.model.inspect.word_attention import (
     find_most_attended,
-    merge_words,
+    read_word_attention,
+    word_layers,
     word_membership,
 )
-from transbeam.model.layers.attention.cross import CrossAttention
-from transbeam.model.layers.attention.full import MultiHeadAttention
 from transbeam.trainer.analysis.base.analysis_context import (
     AnalysisContext,
     AnalyzedTexts,
@@ -128,9 +125,7 @@ def tokenize_words(
 
 
 def list_heads(model: keras.Model) -> list[HeadName]:
-    """Lists the heads whose weights are from each token to each token of one text.
-
-    In an encoder-decoder these are the encoder's.
+    """Lists the heads whose weights are of tokens; those of `read_word_attention`.
 
     Raises:
         ConfigError: The model has no such head, or reads images.
@@ -141,47 +136,56 @@ def list_heads(model: keras.Model) -> list[HeadName]:
             "between words; analyze a model of texts, or another part"
         )
     heads = [
-        HeadName(path, head)
-        for path, layer in attention_layers(model).items()
-        if isinstance(layer, MultiHeadAttention)
-        and not isinstance(layer, CrossAttention)
-        and not (_is_encoder_decoder(model) and path.startswith("decoder"))
+        HeadName(layer.path, head)
+        for layer in word_layers(model)
         for head in range(layer.num_heads)
     ]
     if not heads:
         raise ConfigError(
-            "model.attention: attention between words needs weights from each token to "
-            "each token, which full attention has; this model has other kinds only"
+            "model.attention: attention between words needs weights of tokens, which "
+            "low-rank and kernel attention do not have; use another kind of attention"
         )
     return heads
 
 
 def make_word_reader(model: keras.Model) -> Callable[[Any, Any], Any]:
-    """Traces the computation of word maps from inputs and memberships."""
+    """Makes a function of inputs and memberships, which is traced once.
+
+    Returns:
+        A function that returns what `WordMaps` has but the index.
+    """
     layers = dict.fromkeys(name.layer for name in list_heads(model))
 
-    @tf.function(autograph=False, reduce_retracing=True)
+    members = tf.TensorSpec((None, None, None), tf.float32)
+
+    @tf.function(autograph=False, input_signature=[specify_inputs(model), members])
     def read(inputs, membership):
-        maps = attention_probabilities(model, inputs)
-        # Layer by layer, so that one layer's token maps exist at a time.
-        words = [merge_words(maps[layer], membership) for layer in layers]
-        words = ops.concatenate(words, axis=1)
+        found = read_word_attention(model, inputs, membership)
+        words = ops.concatenate([found[layer] for layer in layers], axis=1)
         return words, *find_most_attended(words, membership)
 
     return read
 
 
+def specify_inputs(model: keras.Model) -> dict[str, tf.TensorSpec]:
+    """Returns the inputs of a traced function, of any number of texts and tokens."""
+    return {name: tf.TensorSpec((None, None), tf.int32) for name in model.input}
+
+
 def read_word_maps(
-    context: AnalysisContext, words: WordTexts, label: str
+    context: AnalysisContext,
+    words: WordTexts,
+    read: Callable[[Any, Any], Any],
+    label: str,
 ) -> Iterator[WordMaps]:
     """Yields the attention between words, batch by batch.
 
     Args:
         context: The model.
         words: The texts.
+        read: The result of `make_word_reader`.
         label: What the progress bar says.
     """
-    read = make_word_reader(context.model)
     batches = words.texts.batches(
         context.model, context.max_tokens, context.config.model.max_sequence_length
     )
@@ -206,7 +210,3 @@ def _side_row(context: AnalysisContext, token_ids: list[int]) -> Row:
 
 def _token_ids(inputs: dict[str, np.ndarray]) -> str:
     return "token_ids" if "token_ids" in inputs else "encoder_token_ids"
-
-
-def _is_encoder_decoder(model: keras.Model) -> bool:
-    return "encoder_token_ids" in model.input
