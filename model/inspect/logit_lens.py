@@ -60,6 +60,7 @@ class LensModel:
     Attributes:
         layers: Names of the hidden states, `L + 1`: first the embeddings.
         width: `D`.
+        inputs: The model's inputs by name.
 
     Raises:
         ConfigError: The model has no logits over its vocabulary.
@@ -82,6 +83,7 @@ class LensModel:
         last = stack.blocks[-1].output
         self.layers = (f"{prefix}embeddings", *(block.name for block in stack.blocks))
         self.width = int(last.shape[-1])
+        self.inputs = model.input
         self._model = with_hidden_states(model)
         self._reads_masked = POSITIONS in model.input
         inputs = [last, model.input[POSITIONS]] if self._reads_masked else [last]

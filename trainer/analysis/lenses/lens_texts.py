@@ -60,7 +60,7 @@ def make_lens_batches(
             inputs = batch.inputs
             real = inputs.get("decoder_padding_mask", inputs.get("padding_mask"))
             assert real is not None
-            found = LensBatch(batch.index, inputs, np.flatnonzero(real))
+            found = LensBatch(batch.index, inputs, _find_cells(real))
         if len(found.cells):
             batches.append(found)
     return batches
@@ -96,5 +96,9 @@ def mask_tokens(
         POSITIONS: positions.astype("int32"),
     }
     changed["token_ids"] = changed["token_ids"].astype("int32")
-    cells = np.flatnonzero(np.take_along_axis(masked, positions, axis=1))
+    cells = _find_cells(np.take_along_axis(masked, positions, axis=1))
     return LensBatch(index, changed, cells)
+
+
+def _find_cells(counts: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(counts).astype("int32")

@@ -63,9 +63,18 @@ class TunedLens:
         self._momenta = [
             tf.Variable(tf.zeros_like(x)) for x in (self.kernels, self.biases)
         ]
-        self.select = tf.function(self._select, reduce_retracing=True)
-        self._update = tf.function(self._update_layer, reduce_retracing=True)
-        self._describe = tf.function(self._describe_layer, reduce_retracing=True)
+        # Traced once, for texts of any number and length.
+        inputs = {
+            name: tf.TensorSpec(tensor.shape, tensor.dtype, name)
+            for name, tensor in lens.inputs.items()
+        }
+        cells = tf.TensorSpec((None,), tf.int32)
+        layer = tf.TensorSpec((), tf.int32)
+        states, logits = (tf.TensorSpec((None, n)) for n in (width, None))
+        rate = tf.TensorSpec(())
+        self.select = tf.function(self._select, [inputs, cells])
+        self._update = tf.function(self._update_layer, [layer, states, logits, rate])
+        self._describe = tf.function(self._describe_layer, [layer, states, logits])
 
     def translate(self, index: Any, states: Any) -> Any:
         """Translates hidden states of a layer that is not the last: `(..., D)`."""
@@ -132,9 +141,12 @@ class TunedLens:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(values)
             kernel, bias = values
-            logs = self._predict(states + states @ kernel + bias)
-            loss = tf.reduce_mean(compute_divergence(final, logs))
-        gradients, _ = tf.clip_by_global_norm(tape.gradient(loss, values), _CLIP)
+            logits = self.lens.unembed((states + states @ kernel + bias)[None])[0]
+        # The divergence's gradient by the logits is the difference of probabilities.
+        change = tf.nn.softmax(logits) - tf.exp(final)
+        change /= tf.cast(tf.shape(states)[0], tf.float32)
+        gradients = tape.gradient(logits, values, output_gradients=change)
+        gradients, _ = tf.clip_by_global_norm(gradients, _CLIP)
         variables = (self.kernels, self.biases)
         for variable, momentum, value, gradient in zip(
             variables, self._momenta, values, gradients, strict=True
