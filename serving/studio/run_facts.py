@@ -55,17 +55,11 @@ class RunFacts:
     @property
     def examples(self) -> tuple[str, ...]:
         """An example for each of `inputs`."""
-        given = dict(
-            zip(("text", "second_text"), self.config.export.examples[:1], strict=False)
-        )
-        table = dict(
-            zip(
-                traits(self.config.objective).inputs,
-                traits(self.config.objective).example,
-                strict=True,
-            )
-        )
-        found = [given.get(n) or table.get(n, "") for n in self.inputs]
+        fixed = traits(self.config.objective)
+        texts = dict(zip(fixed.inputs, fixed.example, strict=True))
+        if self.config.export.examples:
+            texts["text"] = self.config.export.examples[0]
+        found = [texts.get(name, "") for name in self.inputs]
         return tuple(text or found[0] for text in found)
 
     def as_json(self) -> dict[str, Any]:

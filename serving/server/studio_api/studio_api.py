@@ -58,7 +58,9 @@ class StudioApi:
     prefix = f"{API}/"
 
     def __init__(self, folders: Sequence[Path], limits: Limits):
-        self._inspections = Inspections(find_runs(folders))
+        runs = find_runs(folders)
+        self._inspections = Inspections(runs)
+        self._names = {facts.name for facts in runs}
         self._limits = limits
         self._files = read_page_files()
         self._waiting = 0
@@ -109,7 +111,8 @@ class StudioApi:
                 f"{self._waiting} texts are waiting to be inspected; send the request "
                 "again later",
             )
-        current().model, current().rows = run, 1
+        current().model = run if run in self._names else ""
+        current().rows = 1
         deadline = Deadline.after(self._limits.answer_seconds)
         self._waiting += 1
         try:

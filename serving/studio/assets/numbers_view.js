@@ -24,12 +24,13 @@ export class NumbersView {
     this.list.replaceChildren();
     for (const [name, { name: shown, definition }] of Object.entries(TEXT.metrics)) {
       const values = layer.summaries[name];
+      if (!values) continue; // such as distance in cross-attention
       const item = document.createElement("div");
       const term = document.createElement("dt");
       const number = document.createElement("dd");
       const note = document.createElement("dd");
       term.textContent = shown;
-      number.textContent = values ? formatWeight(ofHeads(values, head)) : TEXT.notDefined;
+      number.textContent = formatWeight(ofHeads(values, head));
       note.textContent = definition;
       note.className = "hint";
       item.append(term, number, note);

@@ -107,7 +107,6 @@ export const TEXT = {
   },
   cell: (layer, head, value) => `Layer ${layer}, head ${head}${value}`,
   layerLabel: (layer) => `L${layer}`,
-  notDefined: "not defined",
 
   one: (layer, head) => `Layer ${layer}, ${head}`,
   headName: (head) => `head ${head}`,

@@ -1,17 +1,19 @@
 """Inspections of models of each family, against their signature `attention`."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.serving.session import asking
+from tests.serving.untrained import TINY as TINY_CONFIGS
 from tests.serving.untrained import untrained
+from transbeam.configs.loader.run_folder import Stage, save_config
+from transbeam.configs.loader.yaml_config import load_run
 from transbeam.serving.signatures.base.attention_maps import attention_groups
 from transbeam.serving.studio import inspected_model
 from transbeam.serving.studio.inspected_model import InspectedModel
-from transbeam.serving.studio.run_facts import RunFacts
+from transbeam.serving.studio.run_facts import RunFacts, read_facts
 
 KINDS = ("masked", "sentence_pairs", "causal", "prefix", "seq2seq", "text_to_text")
 TEXTS = ("Returns a [MASK] or a list.", "No café, 漢字 and 123.5!", "It <b>is</b>.")
@@ -79,16 +81,22 @@ def test_a_text_over_the_limit_is_cut(tokenizers, monkeypatch):
     assert found.bytes <= heads * 20**2
 
 
-def test_attention_that_has_no_map_of_pairs_says_so(tokenizers, tmp_path):
-    from transbeam.configs.schema.attention import SlidingWindowAttentionConfig
-    from transbeam.serving.studio.run_facts import _why_no_maps
-
-    trained = untrained("masked", tokenizers)
-    windows = replace(
-        trained.config.model, attention=SlidingWindowAttentionConfig(window_size=4)
-    )
-    reason = _why_no_maps(replace(trained.config, model=windows))
-    assert reason is not None
-    assert "sliding_window" in reason
-    for preset in ("longformer_base", "bigbird_base", "linformer_base", "vit_base"):
-        assert _why_no_maps(untrained(preset, tmp_path).config)
+@pytest.mark.parametrize(
+    ("preset", "words"),
+    [
+        ("longformer_base", "global_window"),
+        ("bigbird_base", "block_sparse"),
+        ("linformer_base", "low_rank"),
+        ("performer_base", "kernel"),
+        ("vit_base", "images"),
+        ("bert_base", None),
+    ],
+)
+def test_a_model_without_maps_of_pairs_says_why(preset, words, tmp_path):
+    config = load_run(TINY_CONFIGS / f"{preset}.yaml")
+    stage = Stage(tmp_path, "training", "transbeam train")
+    stage.begin({})
+    save_config(stage.path, config)
+    stage.finish({}, {})
+    reason = read_facts(tmp_path, preset).why_no_maps
+    assert reason is None if words is None else words in reason
