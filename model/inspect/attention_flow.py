@@ -112,7 +112,7 @@ def _flow(mixed: np.ndarray) -> np.ndarray:
     flows = low.copy()
     for query, key in np.argwhere(low < high - _EQUAL):
         flows[query, key] = network.max_flow(
-            mixed[-1, query], mixed[0, :, key], high[query, key]
+            mixed[-1, query], mixed[0, :, key], float(high[query, key])
         )
     return flows
 
