@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from transbeam.trainer.analysis.roc_area import roc_area
+from transbeam.trainer.analysis.flow.roc_area import roc_area
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 12), st.integers(2, 12))

@@ -13,7 +13,10 @@ from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,
 )
-from transbeam.trainer.analysis.analysis_context import AnalysisContext, AnalyzedTexts
+from transbeam.trainer.analysis.base.analysis_context import (
+    AnalysisContext,
+    AnalyzedTexts,
+)
 
 TOKENIZER = WordPieceTokenizer((*SPECIAL_PIECES, *"abcdefghij", "$"))
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.model.conftest import small_config
-from tests.trainer.analysis.contexts import TOKENIZER, small_context
+from tests.trainer.analysis.flow.contexts import TOKENIZER, small_context
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.attention import (
     FullAttentionConfig,
@@ -17,7 +17,7 @@ from transbeam.model.decoder import build_decoder
 from transbeam.model.encoder import build_encoder
 from transbeam.model.inspect.attention_maps import attention_probabilities
 from transbeam.model.seq2seq import build_seq2seq
-from transbeam.trainer.analysis.flow import analyze_flow
+from transbeam.trainer.analysis.flow.flow import analyze_flow
 
 SIZE = TOKENIZER.vocabulary_size
 COLUMNS = ["text", "stack", "layer", "query", "key", "query_token", "key_token"]

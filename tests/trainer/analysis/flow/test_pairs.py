@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from tests.model.conftest import small_config
-from tests.trainer.analysis.contexts import TOKENIZER, small_context
+from tests.trainer.analysis.flow.contexts import TOKENIZER, small_context
 from transbeam.configs.base.errors import ConfigError, DataError
 from transbeam.configs.schema.model import DecoderConfig
 from transbeam.model.encoder import build_encoder
-from transbeam.trainer.analysis.analysis_context import AnalyzedTexts
-from transbeam.trainer.analysis.pair_reading import read_pair_file, read_pair_rows
-from transbeam.trainer.analysis.pairs import analyze_pairs
+from transbeam.trainer.analysis.base.analysis_context import AnalyzedTexts
+from transbeam.trainer.analysis.flow.pair_reading import read_pair_file, read_pair_rows
+from transbeam.trainer.analysis.flow.pairs import analyze_pairs
 
 CONFIG = small_config(max_sequence_length=20)
 BEGIN, END = TOKENIZER.special.begin, TOKENIZER.special.end
