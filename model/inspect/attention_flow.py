@@ -108,11 +108,11 @@ def _flow(mixed: np.ndarray) -> np.ndarray:
     if len(mixed) == 2:  # one layer between: its nodes share no edge
         return high
     network = LayeredNetwork(mixed[-2:0:-1])
-    low = np.minimum(_flow_by_way_of_rollout(mixed), high)
+    low = np.minimum(_flow_by_way_of_middle(mixed), high)
     flows = low.copy()
     for query, key in np.argwhere(low < high - _EQUAL):
         flows[query, key] = network.max_flow(
-            mixed[-1, query], mixed[0, :, key], high[query, key]
+            mixed[-1, query], mixed[0, :, key], float(high[query, key])
         )
     return flows
 
@@ -142,19 +142,26 @@ def _by_node(before: np.ndarray, after: np.ndarray) -> np.ndarray:
     return np.minimum(before[:, :, None], after[None]).sum(axis=1)
 
 
-def _flow_by_way_of_rollout(mixed: np.ndarray) -> np.ndarray:
-    """Returns a lower bound of all flows, from two flows for each token.
+def _flow_by_way_of_middle(mixed: np.ndarray) -> np.ndarray:
+    """Returns a lower bound of all flows, from a few flows for each token.
 
-    A last token may send what all last tokens send on average to the nodes of a middle
-    layer, and an input token receives what it can of that. What a token fails to send
-    is missing at most once. In deep models most flows are limited by the edges into the
-    input token alone, and this bound reaches them.
+    Given a distribution over the nodes of a middle layer, a last token sends what it
+    can of it, and an input token receives what it can of it. What a token fails to send
+    is missing at most once. Flows in deep models are mostly limited by the edges into
+    the input token alone, and this bound reaches them if the distribution suits the
+    attention: smooth attention has paths from all tokens to all nodes alike, and sharp
+    attention leads to few of them.
     """
     middle = len(mixed) // 2
-    waypoint = np.linalg.multi_dot([*mixed[: middle - 1 : -1], np.eye(len(mixed[0]))])
-    waypoint = waypoint.mean(axis=0)
     above = LayeredNetwork(mixed[-2 : middle - 1 : -1])
     below = LayeredNetwork(mixed[middle - 1 : 0 : -1])
-    sent = np.array([above.max_flow(supply, waypoint) for supply in mixed[-1]])
-    received = np.array([below.max_flow(waypoint, demand) for demand in mixed[0].T])
-    return np.maximum(received[None] - (waypoint.sum() - sent[:, None]), 0)
+    num_tokens = mixed.shape[-1]
+    rollout = np.eye(num_tokens)
+    for layer in mixed[middle:]:
+        rollout = layer @ rollout
+    bounds = []
+    for nodes in (rollout.mean(axis=0), np.full(num_tokens, 1 / num_tokens)):
+        sent = np.array([above.max_flow(supply, nodes) for supply in mixed[-1]])
+        received = np.array([below.max_flow(nodes, demand) for demand in mixed[0].T])
+        bounds.append(received[None] - (nodes.sum() - sent[:, None]))
+    return np.maximum(bounds[0], bounds[1]).clip(min=0)

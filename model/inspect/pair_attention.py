@@ -81,7 +81,7 @@ def pair_attention(
             "both texts at once. Use another kind of attention"
         )
     # Some queries have weights of their own kind, in a second call.
-    totals = {path: sum(found[1:], found[0]) for path, found in sums.items()}
+    totals = {path: ops.sum(ops.stack(found), axis=0) for path, found in sums.items()}
     return {
         path: PairAttention(total[:, :, 0, 1], total[:, :, 1, 0])
         for path, total in totals.items()

@@ -62,13 +62,14 @@ class TextFlow:
 def analyze_flow(
     context: AnalysisContext,
     *,
-    max_texts: int = 8,
+    max_texts: int = 4,
     threshold: float = 0.05,
     top_k: int | None = 4,
 ) -> AnalysisPart:
     """Computes how far input tokens reach, along all paths of self-attention.
 
-    Rollout and flow are computed for the first texts that are short enough. The stacks
+    Rollout and flow are computed for the first texts that are short enough; flow is a
+    maximum flow for each pair of tokens, and takes seconds for a text. The stacks
     of an encoder-decoder are computed separately; cross-attention, which leads from
     one to the other, is in neither. For causal stacks see the column
     `by_receptive_field`: early tokens are seen by all later ones.

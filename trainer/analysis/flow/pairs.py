@@ -39,10 +39,12 @@ class _PairSums:
     Attributes:
         heads: Layer and number of each of the K heads.
         values: By measure, float64 (N, K).
+        sizes: `|A| |B|` of each pair, float64 (N,).
     """
 
     heads: list[tuple[str, int]]
     values: dict[str, np.ndarray]
+    sizes: np.ndarray
 
 
 def analyze_pairs(
@@ -59,7 +61,8 @@ def analyze_pairs(
     For labeled pairs, the area under the ROC curve says how well a head's measure tells
     the classes apart: 0.5 is chance, and below 0.5 the positive class has the smaller
     values. The largest area of many heads is too good by choice; so the best heads are
-    chosen on every other pair, and their areas computed on the remaining ones.
+    chosen on every other pair, and their areas computed on the remaining ones. A
+    baseline is the area of the lengths' product, which looks at no attention.
 
     Args:
         context: The model, and the texts if they are pairs.
@@ -95,6 +98,7 @@ def analyze_pairs(
         areas = {name: roc_area(x, labels) for name, x in sums.values.items()}
         tables["areas"] = _make_area_table(sums.heads, areas)
         numbers["best_heads"] = _find_best(sums, labels)
+        numbers["area_by_length"] = _area_by_length(sums, labels)
     return AnalysisPart(
         name="pairs",
         title="Attention between the texts of pairs",
@@ -125,7 +129,8 @@ def _sum_pairs(context: AnalysisContext, texts: AnalyzedTexts) -> _PairSums:
     special = context.tokenizer.special
     frame = [i for i in (special.begin, special.end) if i is not None]
     heads: list[tuple[str, int]] = []
-    values = {}
+    values: dict[str, np.ndarray] = {}
+    sizes = np.zeros(len(texts))
     longest = context.config.model.max_sequence_length
     batches = texts.batches(context.model, context.max_tokens, longest)
     with context.console.progress("pairs", len(texts), "pairs") as bar:
@@ -142,11 +147,12 @@ def _sum_pairs(context: AnalysisContext, texts: AnalyzedTexts) -> _PairSums:
             total = np.concatenate(
                 [(x.to_second + x.to_first).numpy() / 2 for x in found.values()], axis=1
             )
-            sizes = first.sum(axis=1) * second.sum(axis=1)
+            size = np.maximum(first.sum(axis=1) * second.sum(axis=1), 1)
+            sizes[batch.index] = size
             values["total"][batch.index] = total
-            values["normalized"][batch.index] = total / np.maximum(sizes, 1)[:, None]
+            values["normalized"][batch.index] = total / size[:, None]
             bar.advance(len(batch.index))
-    return _PairSums(heads, values)
+    return _PairSums(heads, values, sizes)
 
 
 def find_texts(
@@ -196,6 +202,12 @@ def _find_best(sums: _PairSums, labels: np.ndarray) -> list[dict[str, Any]]:
     return best
 
 
+def _area_by_length(sums: _PairSums, labels: np.ndarray) -> dict[str, float]:
+    """Returns the area of `|A| |B|`, the baseline of both measures."""
+    found = roc_area(sums.sizes[:, None], labels)
+    return {name: round(float(x[0]), 4) for name, x in found._asdict().items()}
+
+
 def _long(heads: Sequence[tuple[str, int]]) -> dict[str, pa.Array]:
     """Returns the columns that name heads and measures."""
     layers, numbers = zip(*(list(heads) * len(MEASURES)), strict=True)
@@ -238,7 +250,7 @@ def _summarize(sums: _PairSums, numbers: Mapping[str, Any]) -> str:
             f" The classes are told apart best by head {top['head']} of {top['layer']} "
             f"({top['measure']}): area under the ROC curve {top['area']:.3f} "
             f"({top['low']:.3f} to {top['high']:.3f}), on pairs that it was not chosen "
-            "on."
+            f"on; by the texts' lengths it is {numbers['area_by_length']['area']:.3f}."
         )
     return text
 
