@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
 from tests.model.conftest import VOCABULARY_SIZE, small_config
@@ -12,6 +13,9 @@ from transbeam.model.build import build_model
 from transbeam.model.inspect.logit_lens import LensModel, apply_logit_lens
 from transbeam.trainer.analysis.lens_texts import make_lens_batches
 from transbeam.trainer.analysis.tuned_lens import TunedLens, train_tuned_lens
+
+# Tracing takes longer than the steps of a small model.
+pytestmark = pytest.mark.usefixtures("no_graphs")
 
 
 @pytest.fixture
@@ -86,13 +90,13 @@ def test_training_comes_closer_and_leaves_the_model(lens, batches):
     plain = TunedLens(lens).measure(held_out).divergences
     steps = []
     tuned, taken = train_tuned_lens(
-        lens, training, steps=60, seconds=60, seed=0, advance=steps.append
+        lens, training, steps=25, seconds=60, seed=0, advance=steps.append
     )
-    assert taken == 60
-    assert steps == list(range(1, 61))
+    assert taken == 25
+    assert steps == list(range(1, 26))
     better = tuned.measure(training).divergences
     reference = TunedLens(lens).measure(training).divergences
-    assert (better[:-1] < 0.8 * reference[:-1]).all()
+    assert (better[:-1] < 0.9 * reference[:-1]).all()
     assert better[-1] == 0
     for weight, value in zip(lens._model.weights, before, strict=True):
         np.testing.assert_array_equal(weight, value)
@@ -134,6 +138,19 @@ def test_masked_tokens(randomise):
     batches = make_lens_batches(context, context.texts, tokens=64)
     lens = LensModel(model)
     plain = TunedLens(lens).measure(batches)
-    tuned, _ = train_tuned_lens(lens, batches, steps=30, seconds=60, seed=0)
+    tuned, _ = train_tuned_lens(lens, batches, steps=8, seconds=60, seed=0)
     assert plain.count == len(context.texts)  # one masked token in each
     assert (tuned.measure(batches).divergences[:-1] < plain.divergences[:-1]).all()
+
+
+def test_in_a_graph(lens, batches):
+    """The traced functions compute what the others do."""
+    tf.config.run_functions_eagerly(False)
+    graph, eager = TunedLens(lens), TunedLens(lens)
+    graph.update(batches[0], rate=0.1)
+    found = graph.measure(batches)
+    tf.config.run_functions_eagerly(True)
+    eager.update(batches[0], rate=0.1)
+    expected = eager.measure(batches)
+    np.testing.assert_allclose(found.divergences, expected.divergences, rtol=1e-4)
+    np.testing.assert_allclose(graph.kernels, eager.kernels, atol=1e-5)
