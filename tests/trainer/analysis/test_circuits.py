@@ -59,7 +59,7 @@ def test_every_pair_of_heads(randomise):
         assert row["score"] == pytest.approx(score)
         assert row["above_baseline"] == pytest.approx(score - 12**-0.5)
     panels = part.figures["composition"].axes[:3]
-    image = np.ma.filled(panels[1].images[0].get_array(), np.nan)
+    image = np.array(panels[1].images[0].get_array(), float)
     first = rows[HEADS**2 + 1]  # the second pair of K-composition
     assert (first["kind"], first["earlier_head"], first["later_head"]) == ("k", 0, 1)
     assert image[0, HEADS + 1] == pytest.approx(first["above_baseline"])

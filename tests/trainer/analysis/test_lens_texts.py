@@ -1,5 +1,7 @@
 """Predictions are read where there are tokens, and at the masked ones."""
 
+from typing import Any
+
 import numpy as np
 
 from tests.model.inspect.decoders import make_decoder
@@ -30,7 +32,7 @@ def test_masked_tokens():
         "padding_mask": (ids > 0).astype("int32"),
         "masked_positions": np.zeros((3, 1), "int32"),
     }
-    tokenizer = NumberedTokenizer()
+    tokenizer: Any = NumberedTokenizer()
     found = mask_tokens(np.arange(3), inputs, tokenizer, np.random.default_rng(0))
     changed = found.inputs["token_ids"] != ids
     assert (found.inputs["token_ids"][changed] == MASK).all()

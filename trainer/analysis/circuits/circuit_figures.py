@@ -73,7 +73,7 @@ def draw_contributions(
 
     largest = np.argsort(-np.abs(contributions), kind="stable")
     shown, others = np.sort(largest[:_BARS]), largest[_BARS:]
-    names: list[str] = [labels[index] for index in shown]
+    names: list[str] = [labels[int(index)] for index in shown]
     values = contributions[shown]
     if len(others):
         names.append(f"{len(others)} others")
