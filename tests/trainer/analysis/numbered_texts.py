@@ -10,7 +10,10 @@ import numpy as np
 from tests.model.conftest import VOCABULARY_SIZE
 from transbeam.configs.cli.console import Console
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
-from transbeam.trainer.analysis.analysis_context import AnalysisContext, AnalyzedTexts
+from transbeam.trainer.analysis.base.analysis_context import (
+    AnalysisContext,
+    AnalyzedTexts,
+)
 
 MASK, END = 4, 3
 

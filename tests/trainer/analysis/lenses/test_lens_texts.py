@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from tests.model.inspect.decoders import make_decoder
-from tests.trainer.analysis.contexts import MASK, NumberedTokenizer, make_context
-from transbeam.trainer.analysis.lens_texts import make_lens_batches, mask_tokens
+from tests.trainer.analysis.numbered_texts import MASK, NumberedTokenizer, make_context
+from transbeam.trainer.analysis.lenses.lens_texts import make_lens_batches, mask_tokens
 
 
 def test_every_token_of_a_decoder_s_texts(randomise):

@@ -5,7 +5,7 @@ import pytest
 
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 from tests.model.inspect.decoders import make_decoder
-from tests.trainer.analysis.contexts import make_context
+from tests.trainer.analysis.numbered_texts import make_context
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
@@ -14,9 +14,9 @@ from transbeam.model.encoder import build_encoder
 from transbeam.model.inspect.logit_lens import apply_logit_lens
 from transbeam.model.seq2seq import build_seq2seq
 from transbeam.model.weights.safetensors_store import read_weights
-from transbeam.trainer.analysis.analysis_files import write_analysis
-from transbeam.trainer.analysis.lens import analyze_lens
-from transbeam.trainer.analysis.tuned_lens import TunedLens
+from transbeam.trainer.analysis.base.analysis_files import write_analysis
+from transbeam.trainer.analysis.lenses.lens import analyze_lens
+from transbeam.trainer.analysis.lenses.tuned_lens import TunedLens
 
 # Tracing takes longer than the steps of a small model.
 pytestmark = pytest.mark.usefixtures("no_graphs")
@@ -75,7 +75,9 @@ def test_a_worse_lens_is_not_kept(randomise, monkeypatch):
         tuned.kernels[1].assign(-2 * np.eye(12))  # reverses the hidden states
         return tuned, options["steps"]
 
-    monkeypatch.setattr("transbeam.trainer.analysis.lens.train_tuned_lens", spoil)
+    monkeypatch.setattr(
+        "transbeam.trainer.analysis.lenses.lens.train_tuned_lens", spoil
+    )
     part = analyze_lens(make_context(make_decoder(randomise)), steps=2)
     assert any("made equal to it, at: decoder_layer_0." in note for note in part.notes)
     assert not part.weights["tuned"]["decoder_layer_0/translator/kernel"].any()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 from tests.model.inspect.decoders import HEADS, LAYERS, make_decoder
-from tests.trainer.analysis.contexts import make_context
+from tests.trainer.analysis.numbered_texts import make_context
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
@@ -21,8 +21,11 @@ from transbeam.model.inspect.circuits import (
 )
 from transbeam.model.inspect.logit_attribution import attribute_logits
 from transbeam.model.seq2seq import build_seq2seq
-from transbeam.trainer.analysis.analysis_files import write_analysis
-from transbeam.trainer.analysis.circuits import analyze_circuits, compute_participation
+from transbeam.trainer.analysis.base.analysis_files import write_analysis
+from transbeam.trainer.analysis.circuits.circuits import (
+    analyze_circuits,
+    compute_participation,
+)
 
 
 def test_every_head(randomise):

@@ -7,12 +7,12 @@ from keras import ops
 
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 from tests.model.inspect.decoders import LAYERS, WIDTH, make_decoder
-from tests.trainer.analysis.contexts import make_context
+from tests.trainer.analysis.numbered_texts import make_context
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.build import build_model
 from transbeam.model.inspect.logit_lens import LensModel, apply_logit_lens
-from transbeam.trainer.analysis.lens_texts import make_lens_batches
-from transbeam.trainer.analysis.tuned_lens import TunedLens, train_tuned_lens
+from transbeam.trainer.analysis.lenses.lens_texts import make_lens_batches
+from transbeam.trainer.analysis.lenses.tuned_lens import TunedLens, train_tuned_lens
 
 # Tracing takes longer than the steps of a small model.
 pytestmark = pytest.mark.usefixtures("no_graphs")
