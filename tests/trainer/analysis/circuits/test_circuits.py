@@ -97,7 +97,8 @@ def test_an_attributed_prediction(randomise):
 
 def test_files(randomise, tmp_path):
     part = analyze_circuits(make_context(make_decoder(randomise, embedding_dim=5)))
-    write_analysis(tmp_path / "a", [part], {"weights_fingerprint": "a"}, "Run")
+    facts = {"run": "small", "weights_fingerprint": "a"}
+    write_analysis(tmp_path / "a", part, "6 of validation", facts)
     assert len(json.loads((tmp_path / "a/circuits.json").read_text())["heads"]) == 6
     for name in ("copying", "composition", "attribution"):
         assert (tmp_path / f"a/circuits_{name}.png").is_file()

@@ -27,23 +27,23 @@ def test_every_number_of_a_text(randomise):
     context = make_context(model)
     part = analyze_lens(context, tuned=False, text=2)
     ids = context.texts.rows[2]["token_ids"][None]
-    lens = apply_logit_lens(model, {"token_ids": ids, "padding_mask": ids * 0 + 1})
+    expected = apply_logit_lens(model, {"token_ids": ids, "padding_mask": ids * 0 + 1})
     rows = part.tables["predictions"].to_pylist()
     assert len(rows) == 3 * ids.shape[1]
     for row in rows:
         cell = (row["depth"], 0, row["position"])
-        assert row["layer"] == lens.layers[row["depth"]]
+        assert row["layer"] == expected.layers[row["depth"]]
         assert row["token"] == f"<{ids[0, row['position']]}>"
-        assert row["predicted"] == [f"<{index}>" for index in lens.top_ids[cell]]
-        assert row["target"] == f"<{lens.top_ids[-1, 0, row['position'], 0]}>"
-        assert row["target_rank"] == lens.target_ranks[cell]
-        assert row["divergence"] == pytest.approx(lens.divergences[cell], abs=1e-5)
+        assert row["predicted"] == [f"<{index}>" for index in expected.top_ids[cell]]
+        assert row["target"] == f"<{expected.top_ids[-1, 0, row['position'], 0]}>"
+        assert row["target_rank"] == expected.target_ranks[cell]
+        assert row["divergence"] == pytest.approx(expected.divergences[cell], abs=1e-5)
         assert row["probability"] == pytest.approx(
-            lens.top_probabilities[cell].tolist(), rel=1e-4
+            expected.top_probabilities[cell].tolist(), rel=1e-4
         )
     assert sorted(part.figures) == ["divergence", "predictions"]
     labels = [text.get_text() for text in part.figures["predictions"].axes[0].texts]
-    assert labels[: ids.shape[1]] == [f"<{i}>" for i in lens.top_ids[0, 0, :, 0]]
+    assert labels[: ids.shape[1]] == [f"<{i}>" for i in expected.top_ids[0, 0, :, 0]]
     assert part.weights == {}
 
 
@@ -61,7 +61,8 @@ def test_a_tuned_lens(randomise, tmp_path):
         assert worse <= 1e-5
     assert "for the tuned lens" in part.summary
     folder = tmp_path / "analysis"
-    write_analysis(folder, [part], {"weights_fingerprint": "a"}, "Run")
+    facts = {"run": "small", "weights_fingerprint": "a"}
+    write_analysis(folder, part, "10 of validation", facts)
     weights = read_weights(folder / "lens_tuned.safetensors")
     assert weights["decoder_layer_0/translator/kernel"].shape == (12, 12)
     assert "decoder_layer_1/translator/kernel" not in weights
@@ -70,8 +71,8 @@ def test_a_tuned_lens(randomise, tmp_path):
 def test_a_worse_lens_is_not_kept(randomise, monkeypatch):
     """Translators that were made worse are identities in the part, which says so."""
 
-    def spoil(lens, batches, **options):
-        tuned = TunedLens(lens)
+    def spoil(model, batches, **options):
+        tuned = TunedLens(model)
         tuned.kernels[1].assign(-2 * np.eye(12))  # reverses the hidden states
         return tuned, options["steps"]
 
