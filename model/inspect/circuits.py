@@ -15,6 +15,7 @@ References:
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import keras
 import numpy as np
@@ -54,6 +55,19 @@ class HeadWeights:
     def ov(self) -> tuple[np.ndarray, np.ndarray]:
         """The factors `(H, D, K)` and `(H, K, D)` of the OV circuits."""
         return self.value, self.output
+
+    @cached_property
+    def triangles(self) -> dict[str, np.ndarray]:
+        """Small matrices with the inner products of the factors' columns: `(H, K, K)`.
+
+        The output's are those of its rows.
+        """
+        return {
+            "query": _triangle(self.query),
+            "key": _triangle(self.key),
+            "value": _triangle(self.value),
+            "output": _triangle(self.output.swapaxes(-1, -2)),
+        }
 
 
 def read_head_weights(model: keras.Model, prefix: str = "") -> dict[str, HeadWeights]:
@@ -257,28 +271,35 @@ def compute_composition_scores(
         - [Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html),
           "Attention heads compose"
     """
-    query, key = later.qk
+    first, second = earlier.triangles, later.triangles
     readers = {
-        "q": (query, key),
-        "k": (key.swapaxes(-1, -2), query.swapaxes(-1, -2)),
-        "v": later.ov,
+        "q": (later.query, second["query"], second["key"]),
+        "k": (later.key, second["key"], second["query"]),
+        "v": (later.value, second["value"], second["output"]),
     }
-    value, output = earlier.ov
-    start, written = _triangle(value), _norm(value, output)
+    start, written = first["value"], _norm(first["value"], first["output"])
     scores = {}
-    for kind, (left, right) in readers.items():
+    for kind, (left, triangle, end) in readers.items():
         # |A B C D| of tall A and wide D is that of their triangles, all K x K.
-        end = _triangle(right.swapaxes(-1, -2)).swapaxes(-1, -2)
-        between = output[:, None] @ left[None]  # (earlier, later, K, K)
-        norms = np.linalg.norm(start[:, None] @ between @ end[None], axis=(-2, -1))
-        whole = written[:, None] * _norm(left, right)[None]
+        between = _multiply_pairs(earlier.output, left)
+        products = start[:, None] @ between @ end.swapaxes(-1, -2)[None]
+        norms = np.linalg.norm(products, axis=(-2, -1))
+        whole = written[:, None] * _norm(triangle, end)[None]
         scores[kind] = norms / np.where(whole > 0, whole, 1)
     return scores
 
 
+def _multiply_pairs(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Multiplies `(H, K, D)` with `(G, D, K)` in one product: `(H, G, K, K)`."""
+    heads, width, depth = rows.shape
+    wide = columns.swapaxes(0, 1).reshape(depth, -1)
+    product = rows.reshape(-1, depth) @ wide
+    return product.reshape(heads, width, len(columns), -1).swapaxes(1, 2)
+
+
 def _norm(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Computes the Frobenius norm of products `(..., D, K)` with `(..., K, D)`."""
-    return np.linalg.norm(compute_singular_values(left, right), axis=-1)
+    """Computes the Frobenius norm of a product from the triangles of its factors."""
+    return np.linalg.norm(left @ right.swapaxes(-1, -2), axis=(-2, -1))
 
 
 def compute_composition_baseline(width: int) -> float:

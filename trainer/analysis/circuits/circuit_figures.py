@@ -34,7 +34,7 @@ def draw_composition(
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.6, 3.2), layout="constrained")
+    figure = Figure(figsize=(7.6, 2.8), layout="constrained")
     panels = figure.subplots(1, len(scores), squeeze=False)[0]
     values = np.concatenate([np.ravel(x) for x in scores.values()])
     limit = np.nanmax(np.abs(values)) or 1.0
@@ -43,13 +43,13 @@ def draw_composition(
     for axes, (kind, score) in zip(panels, scores.items(), strict=True):
         image = axes.imshow(score, _SIGNED, vmin=-limit, vmax=limit)
         axes.set_title(f"{kind.upper()}-composition", size=9)
-        axes.set_xticks(centers, layers, size=7, rotation=90)
+        axes.set_xticks(centers, layers, size=7)
         axes.set_yticks(centers, layers, size=7)
         for end in ends[:-1]:
             axes.axhline(end - 0.5, color="gray", linewidth=0.4)
             axes.axvline(end - 0.5, color="gray", linewidth=0.4)
-    panels[0].set_ylabel("writes")
-    figure.supxlabel("reads", size=9)
+    panels[0].set_ylabel("layer that writes", size=9)
+    figure.supxlabel("layer that reads", size=9)
     figure.colorbar(image, ax=list(panels), label="above unrelated heads", shrink=0.8)
     return figure
 
@@ -73,7 +73,7 @@ def draw_contributions(
 
     largest = np.argsort(-np.abs(contributions), kind="stable")
     shown, others = np.sort(largest[:_BARS]), largest[_BARS:]
-    names: list[str] = [labels[index] for index in shown]
+    names: list[str] = [labels[int(index)] for index in shown]
     values = contributions[shown]
     if len(others):
         names.append(f"{len(others)} others")

@@ -225,7 +225,7 @@ def _draw_composition(table: pa.Table, weights: Weights) -> "Figure":
         scores[kind] = np.full((sum(sizes), sum(sizes)), np.nan)
         chosen = kinds == kind
         scores[kind][rows[chosen], columns[chosen]] = values[chosen]
-    return draw_composition(scores, _label_layers(weights), sizes)
+    return draw_composition(scores, [str(index) for index in range(len(sizes))], sizes)
 
 
 def _draw_copying(copying: Mapping[str, np.ndarray]) -> "Figure":
