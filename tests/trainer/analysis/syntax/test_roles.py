@@ -8,7 +8,7 @@ import pytest
 
 from tests.model.conftest import small_config
 from tests.trainer.analysis.contexts import PIECES, make_context
-from tests.trainer.analysis.test_syntax import treebank  # noqa: F401
+from tests.trainer.analysis.syntax.test_syntax import treebank  # noqa: F401
 from transbeam.configs.schema.attention import (
     FullAttentionConfig,
     SlidingWindowAttentionConfig,
