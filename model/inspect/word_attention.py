@@ -165,8 +165,8 @@ def _average_rows(columns: Any, member: Any) -> Any:
 def find_most_attended(words: Any, membership: Any) -> MostAttended:
     """Finds the strongest link of each word to, and from, another word.
 
-    Words with a token in common are not compared: between them a weight to the other
-    word cannot be told from a weight to the word itself.
+    Words with a token in common are not compared: a weight between them may be that of
+    a word to itself.
 
     Args:
         words: `(B, H, W, W)`, the result of `merge_words`.
@@ -182,17 +182,13 @@ def find_most_attended(words: Any, membership: Any) -> MostAttended:
     >>> [ops.convert_to_numpy(found)[0, 0].tolist() for found in most]
     [[2, 2, 0], [2, 0, 0]]
     """
-    shares = share_tokens(membership)[:, None]
+    shares = _share_tokens(membership)[:, None]
     others = ops.where(shares, 0.0, ops.cast(words, "float32"))
     return MostAttended(_argmax(others), _argmax(ops.swapaxes(others, -1, -2)))
 
 
-def share_tokens(membership: Any) -> Any:
-    """Returns the pairs of words that have a token in common, bool `(B, W, W)`.
-
-    Args:
-        membership: `(B, T, W)`, as in `merge_words`.
-    """
+def _share_tokens(membership: Any) -> Any:
+    """Returns the pairs of words that have a token in common, bool `(B, W, W)`."""
     member = ops.cast(membership, "float32")
     return ops.matmul(ops.transpose(member, (0, 2, 1)), member) > 0
 

@@ -10,7 +10,6 @@ from transbeam.model.inspect.word_attention import (
     NO_WORD,
     find_most_attended,
     merge_words,
-    share_tokens,
     word_membership,
 )
 
@@ -107,8 +106,6 @@ def test_a_word_is_not_compared_with_itself():
 def test_words_of_one_token_are_not_compared():
     """Of `cannot` as one token, the weight between its words is that to itself."""
     membership = np.array([[1, 1, 0], [0, 0, 1]])
-    shares = ops.convert_to_numpy(share_tokens(membership[None]))[0]
-    assert shares.tolist() == [[True, True, False]] * 2 + [[False, False, True]]
     words = merge(np.array([[0.9, 0.1], [0.5, 0.5]]), membership)
     assert most_attended(words, membership)[0] == [2, 2, 0]
 

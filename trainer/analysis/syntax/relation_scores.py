@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from transbeam.model.inspect.attention_trees import ROOT
-from transbeam.model.inspect.word_attention import share_tokens
 from transbeam.trainer.analysis.syntax.treebank import TreebankSentence
 from transbeam.trainer.analysis.syntax.word_texts import HeadName, WordMaps
 from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
@@ -110,6 +109,7 @@ class RelationCounts:
         sentence = np.repeat(np.arange(len(sizes)), sizes)
         relation = np.concatenate([self._relations(number) for number in numbers])
 
+        columns: list[tuple[HeadName, Direction]]
         columns = [(name, side) for name in heads for side in DIRECTIONS]
         found = np.hstack([found, guesses])
         scores = []
@@ -147,8 +147,8 @@ def _find_countable(sentence: TreebankSentence, membership: np.ndarray) -> np.nd
     that have a token in common with their head.
     """
     heads = sentence.heads
-    shares = np.asarray(share_tokens(membership[None]))[0]
-    has_tokens = membership.any(axis=0)
+    shares = membership.T @ membership  # of bools: of tokens in common, any
+    has_tokens = membership.sum(axis=0) > 0
     apart = ~shares[np.arange(len(heads)), heads]
     return (heads != ROOT) & has_tokens & has_tokens[heads] & apart
 

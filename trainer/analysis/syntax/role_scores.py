@@ -1,6 +1,7 @@
 """Scores of heads for roles: numbers from 0 to 1, each beside a baseline."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -251,6 +252,12 @@ def _make_reader(context: AnalysisContext):
     side = "encoder_" if "encoder_token_ids" in model.input else ""
     delimiters = [i for i in (special.begin, *special.ends) if i is not None]
     embed = model.get_layer("token_embedding")
+    # Traced once for all layers, which takes longer than the computation.
+    reduce = tf.function(
+        partial(sum_role_statistics, offsets=OFFSETS, far=FAR),
+        autograph=False,
+        reduce_retracing=True,
+    )
 
     @tf.function(autograph=False, input_signature=[specify_inputs(model)])
     def read(inputs):
@@ -267,9 +274,7 @@ def _make_reader(context: AnalysisContext):
         similarity = compare_vectors(embed(ids))
         maps = attention_probabilities(model, inputs)
         sums = [
-            sum_role_statistics(
-                weights, allowed, is_text, similarity, offsets=OFFSETS, far=FAR
-            )
+            reduce(weights, allowed, is_text, similarity)
             for weights in (
                 *(maps[layer] for layer in layers),
                 make_reference_heads(allowed),

@@ -161,6 +161,7 @@ class DirectedTreeCounts:
     def scores(self, heads: Sequence[HeadName], seed: int) -> list[TreeScore]:
         """Computes the UAS of each head and direction; intervals are over sentences."""
         names = [heads[index] for index in self._heads for _ in DIRECTIONS]
+        directions: list[Direction | None]
         directions = [side for _ in self._heads for side in DIRECTIONS]
         return _scores(names, directions, "UAS", self._counts.values(), seed)
 

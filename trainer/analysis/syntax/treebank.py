@@ -30,7 +30,7 @@ _ID = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})|(\.[0-9]+))?")
 _NUMBER = re.compile("[0-9]{1,9}")
 
 
-class _Row(NamedTuple):
+class _TreebankLine(NamedTuple):
     """A line: its file and number, for messages, and its columns."""
 
     where: str
@@ -95,8 +95,8 @@ def _read_text(path: Path) -> str:
         ) from None
 
 
-def _split_sentences(path: Path) -> Iterator[list[_Row]]:
-    sentence: list[_Row] = []
+def _split_sentences(path: Path) -> Iterator[list[_TreebankLine]]:
+    sentence: list[_TreebankLine] = []
     for number, line in enumerate([*_read_text(path).split("\n"), ""], 1):
         if not line.strip():
             if sentence:
@@ -109,10 +109,10 @@ def _split_sentences(path: Path) -> Iterator[list[_Row]]:
                     f"{path}:{number}: found {len(columns)} columns, expected the "
                     f"{_NUM_COLUMNS} of CoNLL-U, separated by tabs"
                 )
-            sentence.append(_Row(f"{path}:{number}", columns))
+            sentence.append(_TreebankLine(f"{path}:{number}", columns))
 
 
-def _parse(rows: list[_Row]) -> TreebankSentence:
+def _parse(rows: list[_TreebankLine]) -> TreebankSentence:
     words, ranges = [], {}
     for row in rows:
         match = _ID.fullmatch(row.columns[0])
@@ -143,7 +143,7 @@ def _parse(rows: list[_Row]) -> TreebankSentence:
     )
 
 
-def _parse_heads(words: list[_Row]) -> np.ndarray:
+def _parse_heads(words: list[_TreebankLine]) -> np.ndarray:
     heads = []
     for row in words:
         head = row.columns[_HEAD]
@@ -170,7 +170,7 @@ def _parse_heads(words: list[_Row]) -> np.ndarray:
 
 
 def _join(
-    words: list[_Row], ranges: dict[int, tuple[int, _Row]]
+    words: list[_TreebankLine], ranges: dict[int, tuple[int, _TreebankLine]]
 ) -> tuple[str, list[tuple[int, int]]]:
     """Joins the tokens to a text, and returns it with the offsets of the words."""
     text, offsets = "", []

@@ -8,7 +8,7 @@ import pytest
 
 from tests.model.conftest import small_config
 from tests.trainer.analysis.contexts import PIECES, make_context
-from tests.trainer.analysis.test_syntax import treebank  # noqa: F401
+from tests.trainer.analysis.syntax.test_syntax import treebank  # noqa: F401
 from transbeam.configs.schema.attention import (
     FullAttentionConfig,
     SlidingWindowAttentionConfig,
@@ -22,9 +22,11 @@ from transbeam.trainer.analysis.syntax.role_scores import (
     DELIMITER,
     LONG_RANGE,
     POSITIONAL,
+    ROLES,
     SEMANTIC,
     SYNTACTIC,
     RoleScore,
+    score_coreference,
     score_text_roles,
 )
 from transbeam.trainer.analysis.syntax.roles import analyze_roles, choose_best_heads
@@ -51,7 +53,7 @@ def some_texts(number=12, longest=14):
 
 
 def encoder(**changes):
-    return small_config(hidden_dim=12, num_segments=0, **changes)
+    return small_config(hidden_dim=12, num_segments=0, num_layers=1, **changes)
 
 
 def without_content(context):
@@ -61,21 +63,22 @@ def without_content(context):
             weight.assign(np.zeros(weight.shape))
 
 
-def scores_of(context, role):
-    return [score for score in score_text_roles(context) if score.role == role]
+def score_by_role(context):
+    scores = score_text_roles(context)
+    return {role: [s for s in scores if s.role == role] for role in ROLES}
 
 
 def test_uniform_heads_have_no_role():
     """They are exactly as good as the baselines that attend to all alike."""
     context = make_context(encoder(), some_texts())
     without_content(context)
+    scores = score_by_role(context)
     for role in (POSITIONAL, LONG_RANGE, DELIMITER):
-        scores = scores_of(context, role)
-        assert len(scores) == 4
-        for score in scores:
+        assert len(scores[role]) == 2
+        for score in scores[role]:
             assert score.score.score == pytest.approx(score.baseline, abs=1e-5)
             assert not score.is_found
-    assert not scores_of(context, SEMANTIC)  # no order of equal weights
+    assert not scores[SEMANTIC]  # no order of equal weights
 
 
 def test_near_heads_are_positional():
@@ -83,18 +86,19 @@ def test_near_heads_are_positional():
     attention = FullAttentionConfig(num_heads=8)
     model = small_config(
         num_segments=0,
+        num_layers=1,
         position=AlibiPositionConfig(),
         attention=attention,
-        num_layers=1,
     )
     context = make_context(model, some_texts())
     without_content(context)
-    first = scores_of(context, POSITIONAL)[0]
+    scores = score_by_role(context)
+    first = scores[POSITIONAL][0]
     assert first.is_found
     assert first.detail in ("offset -1", "offset +1")
     # Of a text without an end: e^-.5 of 1 + 2 (e^-.5 + e^-1 + ...).
     assert 0.149 < first.score.score < 0.25
-    assert not any(score.is_found for score in scores_of(context, LONG_RANGE))
+    assert not any(score.is_found for score in scores[LONG_RANGE])
 
 
 def test_a_part_with_a_treebank(treebank):  # noqa: F811
@@ -107,7 +111,7 @@ def test_a_part_with_a_treebank(treebank):  # noqa: F811
         assert 0 <= row["low"] <= row["score"] <= row["high"] <= 1
         assert row["found"] == (row["low"] > row["baseline"])
         roles[row["role"]] = roles.get(row["role"], 0) + 1
-    assert set(roles.values()) == {4}
+    assert set(roles.values()) == {2}
     assert COREFERENCE not in roles
     assert any(note.startswith("Coreference: left out") for note in part.notes)
     for role, best in part.numbers.items():
@@ -128,11 +132,9 @@ def test_coreference_of_a_tokenizer_that_knows_the_words():
     assert "Syntactic: left out, as it needs a treebank." in part.notes
     # A head that does not see the pronoun is right half of the time.
     without_content(context)
-    rows = analyze_roles(context).tables["heads"].to_pylist()
-    for row in rows:
-        if row["role"] == COREFERENCE:
-            assert row["score"] == 0.5
-            assert not row["found"]
+    for score in score_coreference(context):
+        assert score.score == (0.5, 0.5, 0.5)
+        assert not score.is_found
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_multiword_tokens(read):
 
 
 def test_space_after_a_multiword_token_is_its_own(read):
-    """What its words say of spaces does not count."""
+    """Notes of its words on spaces do not count."""
     (sentence,) = read(
         line("1-2", "don't", "_"),
         line(1, "do", 0, misc="SpaceAfter=No"),
