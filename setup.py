@@ -23,6 +23,7 @@ setup(
     package_data={
         "transbeam.configs": ["*.yaml", "*/*.yaml"],
         "transbeam.pipeline.pages": ["templates/*"],
+        "transbeam.trainer.analysis.base": ["templates/*"],
         "transbeam.trainer.evaluation": ["templates/*"],
         "transbeam.trainer.pages": ["templates/*"],
         "transbeam.serving.deploy": ["templates/*", "templates/*/*"],

@@ -47,13 +47,12 @@ def predict_masked(
         - [Lan et al., 2019](https://arxiv.org/abs/1909.11942); the head is in the
           published code (`run_pretraining.py`), not in the paper
     """
-    feedforward = plan.config.feedforward
     x = GatherTokens(name="masked_tokens", dtype=plan.dtype)(x, positions)
     x = _dense(
         plan,
         "head_dense",
         plan.config.table_dim,
-        activation=ACTIVATIONS[feedforward.activation],
+        activation=ACTIVATIONS[plan.config.head_activation],
     )(x)
     x = build_norm(plan, "head_norm")(x)
     scores = token_embedding(x, reverse=True)

@@ -1,4 +1,4 @@
-"""`transbeam train`, `evaluate`, `sweep`, `import`, `trim`, `prune`.
+"""`transbeam train`, `evaluate`, `analyze`, `sweep`, `import`, `trim`, `prune`.
 
 Also `python -m transbeam.trainer COMMAND`.
 """
@@ -14,6 +14,7 @@ from transbeam.configs.cli.commands import Command, run_command
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import lock
 from transbeam.configs.system.quiet_imports import quiet_import
+from transbeam.trainer.analysis.analyze_arguments import AnalyzeArguments
 from transbeam.trainer.arguments import (
     EvaluateArguments,
     ImportArguments,
@@ -114,8 +115,16 @@ def _prune(arguments: PruneArguments) -> dict[str, Any]:
         arguments.console,
         heads=arguments.heads,
         intermediate=arguments.intermediate,
+        by=arguments.by,
         batches=arguments.batches,
     )
+
+
+def _analyze(arguments: AnalyzeArguments) -> dict[str, Any]:
+    quiet_import("tensorflow", "tensorflow_text", "keras")
+    from transbeam.trainer.analysis.analyze_command import analyze_run
+
+    return analyze_run(arguments)
 
 
 COMMANDS = (
@@ -136,6 +145,15 @@ COMMANDS = (
         "validation split and writes the metrics of its objective to the run's "
         "folder.",
         epilog="example: transbeam evaluate configs/demo.yaml",
+    ),
+    Command(
+        name="analyze",
+        run=_analyze,
+        summary="analyze what the model has learned",
+        description="Reads texts with the model of RUN, trained or imported, and "
+        "writes what its layers and heads do to RUN/analysis: tables, pictures and a "
+        "page. Parts of an earlier analysis of the same weights are kept.",
+        epilog="example: transbeam analyze runs/demo",
     ),
     Command(
         name="sweep",
@@ -174,7 +192,8 @@ COMMANDS = (
         description="Writes a new run's folder with the model of RUN, but with fewer "
         "attention heads and intermediate units, the same number in every block. Their "
         "importance is estimated from gradients of the loss on RUN's own training "
-        "records. The pruned model needs further training.",
+        "records; that of heads may also be a score of RUN's analysis (--by). The "
+        "pruned model needs further training.",
         epilog="example: transbeam prune runs/bert --run runs/small --heads 6 "
         "--intermediate 768",
     ),

@@ -97,6 +97,12 @@ class PruneArguments(FolderArguments):
     intermediate: int | None = argument(
         "--intermediate N", "number of intermediate units to keep; all by default"
     )
+    by: str = argument(
+        "--by SCORE",
+        "keep the heads with the highest score: gradient, estimated on RUN's records, "
+        "by default; or, of RUN's analysis, ablation or a metric such as confidence",
+        default="gradient",
+    )
     batches: int = argument(
         "--batches N",
         "number of batches of 8 records for the estimate; 16 by default",

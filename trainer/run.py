@@ -20,6 +20,7 @@ from transbeam.pipeline.evaluation_set import read_validation_documents
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.pipeline.stage import finished_data
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
+from transbeam.trainer.analysis.training_analysis import TrainingAnalysis
 from transbeam.trainer.base.adaptation import ADAPTERS, finish_adaptation
 from transbeam.trainer.base.training_stage import (
     build_trainable,
@@ -60,7 +61,11 @@ from transbeam.trainer.loop.metrics_log import (
 )
 from transbeam.trainer.loop.mfu import least_step_seconds
 from transbeam.trainer.loop.out_of_memory import memory_advice
-from transbeam.trainer.loop.training_loop import run_steps, stop_on_signals
+from transbeam.trainer.loop.training_loop import (
+    Measurements,
+    run_steps,
+    stop_on_signals,
+)
 from transbeam.trainer.objectives.losses import make_loss
 from transbeam.trainer.objectives.targets import make_targets
 from transbeam.trainer.pages.training_page import write_report
@@ -274,9 +279,17 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
     forward = build_evaluation(state.model, prepared.loss, workers)
     is_tensorflow = keras.backend.backend() == "tensorflow"
 
+    analysis = None
+    if training.analyze_every and writes:
+        special = load_tokenizer(manifest.folder / TOKENIZER).special
+        analysis = TrainingAnalysis(config, manifest, special, folder, step)
+
     def validate() -> EvaluationMetrics:
         with averaged(state):
             return means(sums_over(forward, on_host(sample)))
+
+    def analyze(at_step: int) -> Mapping[str, float]:
+        return analysis(at_step, prepared.model) if analysis else {}
 
     with console.progress("training", training.steps, "steps", start=step) as progress:
         log = TrainingLog(
@@ -303,7 +316,7 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
                 build_step(state, prepared.loss, training, workers),
                 # Tensors on TensorFlow, else NumPy arrays.
                 iter(batches) if is_tensorflow else on_host(batches),
-                validate,
+                Measurements(validate, analyze),
                 state=state,
                 config=training,
                 log=log,

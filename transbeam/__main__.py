@@ -67,6 +67,10 @@ Run the exported model on every document of a corpus:
 
   transbeam score configs/demo.yaml --output answers.jsonl
 
+See what the layers and heads of a trained or imported model do:
+
+  transbeam analyze runs/demo               tables, pictures and a page
+
 Write your own configuration. It can inherit from another file (`extends: other.yaml`),
 from a preset (`model: {{preset: bert_base}}`) or from a run, with its weights
 (`model: {{init_from: runs/demo}}`):
@@ -115,6 +119,7 @@ ROOMS = {
     "score": "pipeline",
     "train": "trainer",
     "evaluate": "trainer",
+    "analyze": "trainer",
     "sweep": "trainer",
     "import": "trainer",
     "trim": "trainer",

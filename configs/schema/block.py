@@ -231,7 +231,14 @@ class GatedFeedForwardConfig:
     dropout: float = option(0.0, minimum=0.0, maximum=0.99, doc=_INNER_DROPOUT)
 
 
-FeedForward = DenseFeedForwardConfig | GatedFeedForwardConfig
+@dataclass(frozen=True, kw_only=True)
+class NoFeedForwardConfig:
+    """Attention-only blocks: no feed-forward, nor its norm (Elhage et al., 2021)."""
+
+    kind: Literal["none"] = "none"
+
+
+FeedForward = DenseFeedForwardConfig | GatedFeedForwardConfig | NoFeedForwardConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,7 @@ from transbeam.configs.schema.block import (
     Initializer,
     LayerNormConfig,
     LearnedPositionConfig,
+    NoFeedForwardConfig,
     Norm,
     NormalInitializerConfig,
     PlainResidualConfig,
@@ -96,7 +97,7 @@ class StackConfig:
     """Normalization and its placement."""
 
     feedforward: FeedForward = option(DenseFeedForwardConfig)
-    """Feed-forward sub-layer of a block."""
+    """Feed-forward sub-layer of a block, or none."""
 
     residual: Residual = option(PlainResidualConfig)
     """Residual connection around each sub-layer."""
@@ -107,6 +108,18 @@ class StackConfig:
         if self.embeddings_norm is None:
             return self.norm.placement == "post"
         return self.embeddings_norm
+
+    @property
+    def has_feedforward(self) -> bool:
+        """True if blocks have a feed-forward sub-layer."""
+        return not isinstance(self.feedforward, NoFeedForwardConfig)
+
+    @property
+    def head_activation(self) -> str:
+        """Activation of a masked language model's head: the feed-forward's, or gelu."""
+        if isinstance(self.feedforward, NoFeedForwardConfig):
+            return "gelu"
+        return self.feedforward.activation
 
     @property
     def table_dim(self) -> int:

@@ -147,6 +147,11 @@ class TrainingConfig:
     evaluate_every: int = option(200, minimum=1)
     """Steps between validations; a checkpoint is written with each."""
 
+    analyze_every: int | None = option(None, minimum=1)
+    """Steps between analyses of the attention heads on a few held-out texts
+    (analysis.jsonl, a chart in the report, and TensorBoard). Left out: no analysis.
+    """
+
     validation_batches: int = option(8, minimum=1)
     """Batches per validation during training; the last validation reads the whole
     split.
@@ -172,6 +177,12 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         self._check_beginning()
+        if self.analyze_every and isinstance(self.adaptation, LoraWeightsConfig):
+            raise ConfigError(
+                f"analyze_every={self.analyze_every}: with adaptation.kind=lora the "
+                "weights of the model stay as they are until the adapters are merged. "
+                "Leave it out, and run `transbeam analyze` after the training"
+            )
         if self.batch_size % self.accumulation:
             raise ConfigError(
                 f"accumulation={self.accumulation} does not divide "

@@ -21,7 +21,17 @@ TENSORFLOW = "tensorflow"
 _TRAINING = {TENSORFLOW: "tensorflow", "jax": "transbeam[jax]"}
 _ANY = frozenset({"run", "train", "evaluate", "sweep", "import", "trim"})
 _ON_TENSORFLOW = frozenset(
-    {"check", "data", "deploy", "export", "loadtest", "predict", "prune", "score"}
+    {
+        "analyze",
+        "check",
+        "data",
+        "deploy",
+        "export",
+        "loadtest",
+        "predict",
+        "prune",
+        "score",
+    }
     | {"serve", "tokenize"}
 )
 

@@ -16,6 +16,8 @@ from transbeam.configs.schema.attention import (
 from transbeam.configs.schema.block import (
     AlibiPositionConfig,
     DirectedAlibiPositionConfig,
+    FeedForward,
+    NoFeedForwardConfig,
 )
 from transbeam.configs.schema.model import (
     DecoderConfig,
@@ -84,13 +86,19 @@ def pruned_config(
     if heads is not None:
         model = _with_heads(model, heads)
     if intermediate is not None:
-        there = model.feedforward.intermediate_dim
-        _check_fewer(
-            "intermediate", intermediate, "feedforward.intermediate_dim", there
-        )
-        feedforward = replace(model.feedforward, intermediate_dim=intermediate)
-        model = replace(model, feedforward=feedforward)
+        model = replace(model, feedforward=_narrower(model.feedforward, intermediate))
     return model
+
+
+def _narrower(feedforward: FeedForward, intermediate: int) -> FeedForward:
+    if isinstance(feedforward, NoFeedForwardConfig):
+        raise ConfigError(
+            f"intermediate={intermediate}: with model.feedforward.kind=none there are "
+            "no units in between. Leave intermediate out"
+        )
+    there = feedforward.intermediate_dim
+    _check_fewer("intermediate", intermediate, "feedforward.intermediate_dim", there)
+    return replace(feedforward, intermediate_dim=intermediate)
 
 
 def _with_heads(model: Model, heads: int) -> Model:

@@ -17,7 +17,10 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from transbeam.configs.schema.block import RelativeBiasPositionConfig
+from transbeam.configs.schema.block import (
+    NoFeedForwardConfig,
+    RelativeBiasPositionConfig,
+)
 from transbeam.configs.schema.model import Model
 from transbeam.model.adaptation.head_pruning import KEY_AXES, QUERY_AXES, take_parts
 from transbeam.model.adaptation.pruned_config import find_attention_config
@@ -119,15 +122,20 @@ def select_most_important(
         importance = _added_up_by_stack(importance)
     kept = {}
     for part, scores in importance.items():
-        number, groups = new.feedforward.intermediate_dim, 1
-        if not _is_feedforward(part):
-            attention = find_attention_config(new, part)
-            number = attention.num_heads
-            if not _has_own_keys(old, part):
-                groups = attention.key_value_heads
+        number, groups = _widths(part, old, new)
         if number < len(scores):
             kept[part] = _best(scores, number, groups)
     return kept
+
+
+def _widths(part: str, old: Model, new: Model) -> tuple[int, int]:
+    """Returns how many heads or units a sub-layer keeps, and of how many groups."""
+    if _is_feedforward(part):
+        assert not isinstance(new.feedforward, NoFeedForwardConfig)
+        return new.feedforward.intermediate_dim, 1
+    attention = find_attention_config(new, part)
+    own = _has_own_keys(old, part)
+    return attention.num_heads, 1 if own else attention.key_value_heads
 
 
 def slice_weights(

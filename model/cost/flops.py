@@ -15,6 +15,7 @@ from transbeam.configs.schema.block import (
     DirectedAlibiPositionConfig,
     GatedFeedForwardConfig,
     LearnedPositionConfig,
+    NoFeedForwardConfig,
     RelativeBiasPositionConfig,
     RopePositionConfig,
     SinusoidalPositionConfig,
@@ -83,10 +84,10 @@ def _stack(side: CostedStack) -> Work:
     width = side.tokens * config.hidden_dim
     norm = elementwise(width, NORMS[config.norm.kind])
     block = self_attention(side) + feedforward(config, side.tokens)
-    sub_layers = 2
+    sub_layers = 1 + config.has_feedforward
     if side.context:
         block += _cross_attention(side)
-        sub_layers = 3
+        sub_layers += 1
     block += sub_layers * (norm + elementwise(width, RESIDUALS[config.residual.kind]))
     return side.num_layers * block + _around(config, side.tokens)
 
@@ -175,7 +176,7 @@ def _score(config: StackConfig) -> tuple[int, int]:
 
 
 def feedforward(config: StackConfig, length: int) -> Work:
-    """FLOPs of one feed-forward for one sequence.
+    """FLOPs of one feed-forward for one sequence; none in attention-only blocks.
 
     Example:
     >>> from transbeam.configs.schema.block import DenseFeedForwardConfig
@@ -186,6 +187,8 @@ def feedforward(config: StackConfig, length: int) -> Work:
     True
     """
     part, width = config.feedforward, config.hidden_dim
+    if isinstance(part, NoFeedForwardConfig):
+        return Work()
     wide = length * part.intermediate_dim
     into = 2 if isinstance(part, GatedFeedForwardConfig) else 1
     work = products("feedforward", (into + 1) * wide * width)
@@ -221,9 +224,7 @@ def _on_encoder(
         )
         work += products("head", predictions * width * scored)
         work += products("logits", predictions * scored * rows)
-        work += elementwise(
-            predictions * scored, ACTIVATIONS[config.feedforward.activation]
-        )
+        work += elementwise(predictions * scored, ACTIVATIONS[config.head_activation])
         work += elementwise(predictions * scored, NORMS[config.norm.kind])
         work += elementwise(predictions * (scored + rows), BIAS)
     # The head's dense layer reads one vector, or one of each token.

@@ -35,6 +35,7 @@ from transbeam.configs.schema.attention import (
 from transbeam.configs.schema.block import (
     GatedFeedForwardConfig,
     LayerNormConfig,
+    NoFeedForwardConfig,
     ReZeroResidualConfig,
 )
 from transbeam.configs.schema.model import EncoderConfig, Model, StackConfig
@@ -202,7 +203,7 @@ def norm_bytes(config: StackConfig, number: int) -> int:
 
 def activation_bytes(config: StackConfig, number: int) -> int:
     """Bytes that an activation stores per element besides its output."""
-    name = config.feedforward.activation
+    name = config.head_activation
     each = FLOAT32 if name.startswith("gelu") else number
     return KEPT_BY_ACTIVATION[name] * each
 
@@ -214,23 +215,28 @@ def _kept_by_block(side: CostedStack, number: int) -> dict[str, int]:
     joined = number if isinstance(config.residual, ReZeroResidualConfig) else 0
     attention = number * (width + tokens * (2 * side.queries + 2 * side.keys))
     scores = probabilities(side, number)
-    sub_layers = 2
+    sub_layers = 1 + config.has_feedforward
     if side.context:
         attention += number * (width + 2 * tokens * side.queries)
         attention += number * 2 * side.context * side.keys
         pairs = tokens * side.context * side.attention.num_heads
         scores += pairs * bytes_of_a_score(side, number)
-        sub_layers = 3
-    part = config.feedforward
-    wide = tokens * part.intermediate_dim
-    inner = activation_bytes(config, number)
-    inner += (3 if isinstance(part, GatedFeedForwardConfig) else 1) * number
+        sub_layers += 1
     return {
         "attention": attention,
         "probabilities": scores,
-        "feedforward": number * width + inner * wide,
+        "feedforward": _kept_by_feedforward(side, number),
         "norms": sub_layers * (norm_bytes(config, number) + joined) * width,
     }
+
+
+def _kept_by_feedforward(side: CostedStack, number: int) -> int:
+    config, tokens, part = side.config, side.tokens, side.config.feedforward
+    if isinstance(part, NoFeedForwardConfig):
+        return 0
+    inner = activation_bytes(config, number)
+    inner += (3 if isinstance(part, GatedFeedForwardConfig) else 1) * number
+    return number * tokens * config.hidden_dim + inner * tokens * part.intermediate_dim
 
 
 def probabilities(side: CostedStack, number: int) -> int:

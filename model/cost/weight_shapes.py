@@ -21,6 +21,7 @@ from transbeam.configs.schema.block import (
     GatedFeedForwardConfig,
     LayerNormConfig,
     LearnedPositionConfig,
+    NoFeedForwardConfig,
     RelativeBiasPositionConfig,
     ReZeroResidualConfig,
 )
@@ -251,7 +252,8 @@ def _block(config: StackConfig, attention: Attention, *, crosses: bool) -> Shape
     sub_layers = {"self_attention": _attention(config, attention)}
     if crosses:
         sub_layers["cross_attention"] = _projections(config, attention)
-    sub_layers["feedforward"] = _feedforward(config)
+    if config.has_feedforward:
+        sub_layers["feedforward"] = _feedforward(config)
     shapes: Shapes = {}
     for name, inner in sub_layers.items():
         shapes |= _under(name, inner) | _norm(f"{name}_norm", config)
@@ -303,6 +305,8 @@ def _inward(config: StackConfig, attention: Attention) -> Shapes:
 
 def _feedforward(config: StackConfig) -> Shapes:
     feedforward, width = config.feedforward, config.hidden_dim
+    if isinstance(feedforward, NoFeedForwardConfig):
+        return {}
     wide, bias = feedforward.intermediate_dim, feedforward.use_bias
     shapes = _dense("intermediate", width, wide, bias=bias)
     match feedforward:

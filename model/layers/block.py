@@ -29,9 +29,9 @@ class TransformerBlock(SameShapeLayer):
         self_attention: layer called with `(B, T, D)` and the sequence info.
         self_attention_norm: layer called with `(B, T, D)`.
         self_attention_residual: layer called with a sub-layer's input and output.
-        feedforward: layer called with `(B, T, D)`.
-        feedforward_norm: as `self_attention_norm`.
-        feedforward_residual: as `self_attention_residual`.
+        feedforward: layer called with `(B, T, D)`; None in an attention-only block.
+        feedforward_norm: Like `self_attention_norm`, or None.
+        feedforward_residual: Like `self_attention_residual`, or None.
         cross_attention: layer called with `(B, T, D)`, the context and the sequence
             info of both; None without a context.
         cross_attention_norm: Like `self_attention_norm`, or None.
@@ -81,6 +81,8 @@ class TransformerBlock(SameShapeLayer):
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), figure 1 (post)
         - [Xiong et al., 2020](https://arxiv.org/abs/2002.04745), figure 1 (pre)
         - [Chen et al., 2016](https://arxiv.org/abs/1604.06174) (rematerialize)
+        - [Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)
+          (attention-only)
     """
 
     def __init__(
@@ -89,9 +91,9 @@ class TransformerBlock(SameShapeLayer):
         self_attention: keras.layers.Layer,
         self_attention_norm: keras.layers.Layer,
         self_attention_residual: keras.layers.Layer,
-        feedforward: keras.layers.Layer,
-        feedforward_norm: keras.layers.Layer,
-        feedforward_residual: keras.layers.Layer,
+        feedforward: keras.layers.Layer | None = None,
+        feedforward_norm: keras.layers.Layer | None = None,
+        feedforward_residual: keras.layers.Layer | None = None,
         cross_attention: keras.layers.Layer | None = None,
         cross_attention_norm: keras.layers.Layer | None = None,
         cross_attention_residual: keras.layers.Layer | None = None,
@@ -199,9 +201,11 @@ class TransformerBlock(SameShapeLayer):
             x = self._sublayer(x, "cross_attention", attend_to_context, training)
 
         def feed_forward(x):
+            assert self.feedforward is not None
             return self.feedforward(x, training=training)
 
-        x = self._sublayer(x, "feedforward", feed_forward, training)
+        if self.feedforward is not None:
+            x = self._sublayer(x, "feedforward", feed_forward, training)
         return activation(self, "output", x)
 
     def _sublayer(self, x, name, function, training):

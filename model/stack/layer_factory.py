@@ -127,14 +127,19 @@ def build_norm(plan: StackSpec, name: str) -> keras.layers.Layer:
             assert_never(unknown)
 
 
-def build_feedforward(plan: StackSpec, name: str) -> keras.layers.Layer:
-    """Builds the feed-forward layer."""
+def build_feedforward(plan: StackSpec, name: str) -> keras.layers.Layer | None:
+    """Builds the feed-forward layer; None for attention-only blocks."""
     config = plan.config.feedforward
-    layers = {
-        block.DenseFeedForwardConfig: FeedForward,
-        block.GatedFeedForwardConfig: GatedFeedForward,
-    }
-    return layers[type(config)](
+    match config:
+        case block.DenseFeedForwardConfig():
+            layer = FeedForward
+        case block.GatedFeedForwardConfig():
+            layer = GatedFeedForward
+        case block.NoFeedForwardConfig():
+            return None
+        case unknown:
+            assert_never(unknown)
+    return layer(
         plan.config.hidden_dim,
         config.intermediate_dim,
         activation=config.activation,

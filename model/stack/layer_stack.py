@@ -227,8 +227,9 @@ def build_block(plan: StackSpec, name: str, index: int) -> TransformerBlock:
     """
     parts: dict[str, keras.layers.Layer] = {
         "self_attention": build_attention(plan, "self_attention"),
-        "feedforward": build_feedforward(plan, "feedforward"),
     }
+    if (feedforward := build_feedforward(plan, "feedforward")) is not None:
+        parts["feedforward"] = feedforward
     if plan.cross:
         parts["cross_attention"] = build_cross_attention(plan, "cross_attention")
     for part in list(parts):

@@ -52,7 +52,7 @@ class StackSpec:
     @property
     def num_updates(self) -> int:
         """Counts the sub-layers of the stack that add to its residual stream."""
-        return self.num_layers * (3 if self.cross else 2)
+        return self.num_layers * (1 + self.cross + self.config.has_feedforward)
 
     @property
     def kernel_initializer(self) -> keras.initializers.Initializer:

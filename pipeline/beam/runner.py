@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 from urllib.request import Request, urlopen
 
 import apache_beam as beam
@@ -97,16 +97,33 @@ def run_pipeline(options: PipelineOptions) -> Iterator[beam.Pipeline]:
     Raises:
         UserError: The job could not be cancelled.
     """
-    pipeline = beam.Pipeline(options=options)
-    yield pipeline
-    result = None
+    with _labels_without_cells():
+        pipeline = beam.Pipeline(options=options)
+        yield pipeline
+        result = None
+        try:
+            result = pipeline.run()
+            result.wait_until_finish()
+        except KeyboardInterrupt:
+            if options.view_as(StandardOptions).runner != LOCAL_RUNNER:
+                _cancel(result, options)
+            raise
+
+
+@contextmanager
+def _labels_without_cells() -> Iterator[None]:
+    """A context in which labels of transforms are the same in a notebook as elsewhere.
+
+    In IPython Beam would add the cell's number to each label, and for that it imports
+    pandas, which it does not install.
+    """
+    module: Any = beam.pipeline
+    theirs = module.alter_label_if_ipython
+    module.alter_label_if_ipython = lambda *_: None
     try:
-        result = pipeline.run()
-        result.wait_until_finish()
-    except KeyboardInterrupt:
-        if options.view_as(StandardOptions).runner != LOCAL_RUNNER:
-            _cancel(result, options)
-        raise
+        yield
+    finally:
+        module.alter_label_if_ipython = theirs
 
 
 def _cancel(result: PipelineResult | None, options: PipelineOptions) -> None:

@@ -61,6 +61,7 @@ SOCKETS: dict[str, list[Any]] = {
     "feedforward": [
         block.DenseFeedForwardConfig(intermediate_dim=12, activation="relu"),
         block.GatedFeedForwardConfig(intermediate_dim=12),
+        block.NoFeedForwardConfig(),
     ],
     "residual": [
         block.PlainResidualConfig(),

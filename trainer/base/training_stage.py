@@ -30,6 +30,7 @@ HAS_HEAD = "has_head"
 _OF_NO_WEIGHT = {
     f"training.{key}"
     for key in (
+        "analyze_every",
         "accumulation",  # gives the gradient of the whole batch
         "distillation.teacher",
         "distribution.kind",

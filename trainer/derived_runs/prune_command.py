@@ -2,9 +2,10 @@
 
 The folder's layout is described in `transbeam.trainer.derived_runs.derived_run`.
 Removes the heads and units whose removal changes the loss on the run's own training
-records least, to first order; see `transbeam.model.adaptation.structured_pruning`. The
-pruned model's predictions differ from the source run's: train the pruned model further,
-for example with the source run as its teacher.
+records least, to first order; see `transbeam.model.adaptation.structured_pruning`.
+Heads may instead be chosen by a score of the run's analysis. The pruned model's
+predictions differ from the source run's: train the pruned model further, for example
+with the source run as its teacher.
 """
 
 import dataclasses
@@ -28,7 +29,10 @@ from transbeam.configs.loader.model_files import (
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig
-from transbeam.model.adaptation.pruned_config import pruned_config
+from transbeam.model.adaptation.pruned_config import (
+    find_attention_config,
+    pruned_config,
+)
 from transbeam.model.adaptation.structured_pruning import (
     OUTPUT,
     importances,
@@ -51,6 +55,11 @@ from transbeam.trainer.derived_runs.derived_run import (
     folder_for,
     origin_tokenizer,
 )
+from transbeam.trainer.derived_runs.head_scores import (
+    GRADIENT,
+    mean_scores,
+    read_head_scores,
+)
 from transbeam.trainer.input.batches import check_contract, training_batches
 from transbeam.trainer.input.dynamic_masking import dynamic_masking
 from transbeam.trainer.objectives.losses import Loss, make_loss
@@ -71,6 +80,7 @@ def prune_run(
     *,
     heads: int | None = None,
     intermediate: int | None = None,
+    by: str = GRADIENT,
     batches: int = 16,
 ) -> dict[str, Any]:
     """Derives a run with a pruned model, unless the same run already exists.
@@ -84,17 +94,28 @@ def prune_run(
         heads: Number of heads to keep in each attention layer; None for all.
         intermediate: Number of intermediate units to keep in each feed-forward layer;
             None for all.
+        by: The score of which the highest heads are kept: `gradient`, or a score of the
+            run's analysis; see `transbeam.trainer.derived_runs.head_scores`.
+            Intermediate units are always chosen by gradients.
         batches: Batches of 8 training records on which importance is measured.
 
     Returns:
         The stage's result: parameter counts before and after, the heads that are kept,
-        and the share of the total importance that was removed.
+        the share of the total importance that was removed, and the mean scores of the
+        heads that are kept and removed, if they were chosen by an analysis.
 
     Raises:
         UserError: There is no model or no record, nothing would be removed, or the
             configuration cannot express the smaller model.
     """
-    if keras.backend.backend() != "tensorflow":
+    by_analysis = by != GRADIENT
+    if by_analysis and heads is None:
+        raise ConfigError(
+            f"--by={by}: chooses heads, and all heads are kept. Say how many are left: "
+            "--heads N"
+        )
+    needs_gradients = not by_analysis or intermediate is not None
+    if needs_gradients and keras.backend.backend() != "tensorflow":
         raise ConfigError(
             f"KERAS_BACKEND={keras.backend.backend()}: importance is measured with "
             "TensorFlow's gradients. Leave it out; the pruned run trains on any"
@@ -106,6 +127,9 @@ def prune_run(
         dataclasses.replace(origin.config, model=model), run_folder, overrides
     )
     records = _records(origin)
+    old = origin.values()
+    widths = part_widths(old, origin.config.model)
+    scores = _read_scores(origin, by, widths) if by_analysis else {}
     run = DerivedRun.from_origin(
         origin,
         config,
@@ -114,12 +138,16 @@ def prune_run(
         records=data_stage(folder).load()["result"]["records_sha256"],
         overrides=list(overrides),
         batches=batches,
+        **_fingerprint(by, scores),
     )
     if done := run.made_before(console, "the same run, records and numbers"):
         return done
-    old = origin.values()
-    importance = _importance(origin, old, records, batches, console)
-    kept = select_most_important(importance, origin.config.model, config.model)
+    importance: dict[str, np.ndarray] = {}
+    if needs_gradients:
+        importance = _importance(origin, old, widths, records, batches, console)
+    kept = select_most_important(
+        {**importance, **scores}, origin.config.model, config.model
+    )
     # Built first, so that a mismatch is reported before anything is written or moved.
     weights = dict(slice_weights(old, kept, origin.config.model))
     pieces, where = records.vocabulary["size"], str(find_model_weights(folder))
@@ -127,11 +155,13 @@ def prune_run(
     reads_images = isinstance(config.objective, ImageObjective)
     tokenizer = None if reads_images else origin_tokenizer(origin)
     entries = {
-        "importance_gone": _gone(importance, kept),
+        "importance_gone": _gone(importance, kept) if needs_gradients else {},
         "kept_heads": {p: x for p, x in kept.items() if not p.endswith(_FEEDFORWARD)},
     }
+    if by_analysis:
+        entries["scores"] = {"by": by, **mean_scores(scores, kept)}
     exportable = run.is_exportable(smaller, tokenizer)
-    summary = _summary(run, smaller, entries["importance_gone"], exportable)
+    summary = _summary(run, smaller, entries, exportable)
     return run.write(smaller, tokenizer, {"summary": summary, **entries}, console)
 
 
@@ -186,9 +216,30 @@ def _records(origin: Origin) -> Manifest:
     return manifest
 
 
+def _read_scores(
+    origin: Origin, by: str, widths: Mapping[str, int]
+) -> dict[str, np.ndarray]:
+    """Reads the scores of all heads from the run's analysis."""
+    model = origin.config.model
+    heads = {
+        part: find_attention_config(model, part).num_heads
+        for part in widths
+        if not part.endswith(_FEEDFORWARD)
+    }
+    return read_head_scores(origin.folder, by, heads)
+
+
+def _fingerprint(by: str, scores: Parts) -> dict[str, Any]:
+    """Returns the inputs of a stage for which heads were chosen by an analysis."""
+    if by == GRADIENT:
+        return {}
+    return {"by": by, "scores": {part: x.tolist() for part, x in scores.items()}}
+
+
 def _importance(
     origin: Origin,
     values: Parts,
+    widths: Mapping[str, int],
     records: Manifest,
     batches: int,
     console: Console,
@@ -215,7 +266,6 @@ def _importance(
         seed=config.seed,
         masking=dynamic_masking(config, records.folder),
     )
-    widths = part_widths(values, config.model)
     with console.progress("measuring", batches, "batches") as progress:
         return measure(
             model, make_loss(config), data.take(batches), widths, progress.advance
@@ -235,16 +285,24 @@ def _gone(importance: Parts, kept: Mapping[str, Sequence[int]]) -> dict[str, flo
 
 
 def _summary(
-    run: DerivedRun, smaller: DerivedModel, gone: Mapping[str, float], exportable: bool
+    run: DerivedRun, smaller: DerivedModel, entries: Mapping[str, Any], exportable: bool
 ) -> str:
-    shares = " and ".join(f"{share:.1%} of the {w}'" for w, share in gone.items())
+    lost = []
+    if scores := entries.get("scores"):
+        lost.append(
+            f"mean {scores['by']} of the heads {scores['kept']:.4g} where kept, "
+            f"{scores['removed']:.4g} where removed"
+        )
+    if gone := entries["importance_gone"]:
+        shares = " and ".join(f"{share:.1%} of the {w}'" for w, share in gone.items())
+        lost.append(f"what went had {shares} importance")
     next_step = f"{run.command('data')} and {run.command('train')} train it on"
     if exportable:
         as_it_is = f"{run.command('export')} takes it as it is"
         next_step = f"{run.command('run')} trains it on, {as_it_is}"
     return (
         f"{smaller.parameters:,} parameters (of {smaller.parameters_before:,}) in "
-        f"{run.stage.run_folder}; what went had {shares} importance; {next_step}"
+        f"{run.stage.run_folder}; {'; '.join(lost)}; {next_step}"
     )
 
 

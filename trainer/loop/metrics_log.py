@@ -155,6 +155,15 @@ class TrainingLog:
         finite = {name: x for name, x in numbers.items() if math.isfinite(x)}
         self.write("validation", **finite)
 
+    def analyzed(self, numbers: Mapping[str, float]) -> None:
+        """Writes the numbers of an analysis for TensorBoard alone.
+
+        There are several per layer, and the analysis has a log of its own.
+        """
+        if self._tensorboard is not None:
+            with self._writing():
+                self._tensorboard.write("analysis", self.step, numbers)
+
     def write(self, part: str, **numbers: float) -> None:
         """Appends a line; a crash can at worst truncate the last one.
 
@@ -259,12 +268,13 @@ class TensorBoard:
     """Writes a training's metrics as TensorBoard scalars, by optimizer step."""
 
     def __init__(self, folder: Path):
-        self._writers = {
-            name: tf.summary.create_file_writer(str(folder / name))
-            for name in ("train", "validation")
-        }
+        self._folder = folder
+        self._writers: dict[str, Any] = {}
 
     def write(self, part: str, step: int, numbers: Mapping[str, float]) -> None:
+        if part not in self._writers:
+            path = str(self._folder / part)
+            self._writers[part] = tf.summary.create_file_writer(path)
         with self._writers[part].as_default(step):
             for name, value in numbers.items():
                 tf.summary.scalar(name.removeprefix("val_"), value)

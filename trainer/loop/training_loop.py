@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from transbeam.configs.schema.training import TrainingConfig
@@ -36,10 +37,24 @@ class Stop:
         raise KeyboardInterrupt
 
 
+@dataclass(frozen=True)
+class Measurements:
+    """Measurements of the current model, made from time to time.
+
+    Attributes:
+        validate: Evaluates the model on validation batches.
+        analyze: Analyzes the attention heads at a step, and returns numbers for
+            TensorBoard; called every `analyze_every` steps.
+    """
+
+    validate: Callable[[], EvaluationMetrics]
+    analyze: Callable[[int], Mapping[str, float]]
+
+
 def run_steps(
     update: Callable[[Mapping[str, Any]], Mapping[str, Any]],
     batches: Iterator[Mapping[str, Any]],
-    validate: Callable[[], EvaluationMetrics],
+    measurements: Measurements,
     *,
     state: TrainState,
     config: TrainingConfig,
@@ -55,7 +70,7 @@ def run_steps(
     Args:
         update: From `transbeam.trainer.step.build.build_step`.
         batches: Batches from the current step on.
-        validate: Evaluates the current model.
+        measurements: Measurements of the current model.
         state: The state that updates change.
         config: The `training` section.
         log: Counts and logs the steps.
@@ -76,9 +91,13 @@ def run_steps(
             log.add(update(batch), waited)
             stops = stop.is_due()
             ends = log.step == config.steps
+            if config.analyze_every and log.step % config.analyze_every == 0:
+                log.flush()
+                log.analyzed(measurements.analyze(log.step))
+                log.restart_clock()
             if log.step % config.evaluate_every == 0 or ends:
                 log.flush()
-                found = validate()
+                found = measurements.validate()
                 log.validated(found)
                 checkpoints.save(state, log.step, found.loss)
                 log.restart_clock()

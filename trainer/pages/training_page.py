@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 from markupsafe import Markup
 
 from transbeam.configs.base.atomic_files import write_atomically
@@ -17,6 +18,11 @@ from transbeam.configs.loader.warmup import settle_warmup
 from transbeam.configs.loader.yaml_config import flatten, load_run
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.pages.html_templates import render
+from transbeam.pipeline.pages.pictures import COLORS
+from transbeam.trainer.analysis.training_analysis import (
+    entropy_points,
+    read_training_analysis,
+)
 from transbeam.trainer.objectives.baselines import Baseline, read_baseline
 from transbeam.trainer.pages.svg_curves import Curve, curves, draw
 
@@ -29,6 +35,7 @@ def training_report(
     result: Mapping[str, Any],
     facts: Mapping[str, str],
     samples: Markup | None = None,
+    analyses: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Renders the page.
 
@@ -38,6 +45,7 @@ def training_report(
         result: The result of the training stage.
         facts: Further properties of the training to list in the report, by name.
         samples: Sample predictions for some documents, as HTML.
+        analyses: The lines of `analysis.jsonl`.
     """
     limit = config.training.clip_norm
     clipped = "" if limit is None else f"; clipped to {limit:g}"
@@ -59,6 +67,11 @@ def training_report(
                 _curve(rows, "tokens_per_second"),
             ),
             (
+                "Attention entropy",
+                "nats, the mean over the heads of each layer; see analysis.jsonl",
+                _entropy(analyses),
+            ),
+            (
                 "Samples",
                 "what the model says of the first documents of the validation split",
                 samples,
@@ -76,6 +89,17 @@ def _points(rows: Rows, name: str) -> list[tuple[float, float]]:
 def _curve(rows: Rows, name: str) -> Markup:
     description = name.replace("_", " ")
     return curves([Curve("", _points(rows, name))], f"{description} against the step")
+
+
+def _entropy(analyses: Sequence[Mapping[str, Any]]) -> Markup:
+    points = entropy_points(analyses)
+    if not points:
+        return Markup()
+    # No more curves than there are colors, from the first layer to the last.
+    chosen = sorted({round(i) for i in np.linspace(0, len(points) - 1, len(COLORS))})
+    layers = list(points)
+    lines = [Curve(layers[i], points[layers[i]]) for i in chosen]
+    return curves(lines, "entropy of attention in nats against the step")
 
 
 def loss_curves(rows: Rows) -> list[Curve]:
@@ -190,7 +214,9 @@ def write_report(
     picture, page = folder / "loss.png", folder / "report.html"
     draw_loss(rows, read_baseline(result["evaluation"]), picture)
     facts = {"backend": keras.backend.backend(), "precision": config.training.precision}
-    write_atomically(page, training_report(config, rows, result, facts, samples))
+    analyses = read_training_analysis(folder)
+    text = training_report(config, rows, result, facts, samples, analyses)
+    write_atomically(page, text)
     return {"loss_curve": str(picture), "report": str(page)}
 
 

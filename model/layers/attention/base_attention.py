@@ -234,17 +234,19 @@ class Attention(SameShapeLayer):
         batch, length, heads, width = ops.shape(outputs)
         return self.output_projection(reshape(outputs, (batch, length, heads * width)))
 
-    def record_and_drop(self, probabilities, training=None):
+    def record_and_drop(self, probabilities, keys, training=None):
         """Passes probabilities through the layer `probabilities`, then dropout.
 
         Args:
             probabilities: float32.
+            keys: Makes the `AttendedKeys` that they belong to.
             training: If true, dropout is active.
 
         Returns:
             Like `probabilities`, in the compute dtype.
         """
-        probabilities = ops.cast(self.probabilities(probabilities), self.compute_dtype)
+        probabilities = self.probabilities(probabilities, keys=keys)
+        probabilities = ops.cast(probabilities, self.compute_dtype)
         return self.probabilities_dropout(probabilities, training=training)
 
     def attend(self, query, key, value, sequence_info, training=None):

@@ -112,6 +112,15 @@ class BlockSparseAttention(Attention):
         last = last_blocks(documents, size)  # (B, T)
         bias_table = sequence_info.get("bias_table")
 
+        # In a short document all blocks are near to each other.
+        number = documents.positions // size
+        outermost = ops.logical_or(ops.equal(number, 0), ops.equal(number, last))
+        outermost = ops.logical_and(outermost, last > 1)
+
+        def counted():
+            real = ops.not_equal(documents.ids, 0)
+            return ops.logical_and(real, ops.logical_not(outermost))
+
         reach = size if documents.aligned else 2 * size - 1
         window = visible_window((reach, reach), size, length)
         inner = attend_to_window(
@@ -119,16 +128,13 @@ class BlockSparseAttention(Attention):
             (query, key, value),
             window,
             self._near(documents, last, window),
+            counted,
             bias_table,
             self._far(documents, last, window),
             training,
         )
         scattered = self._looking_on(documents, last, query, key, value)
         outer = attend_from_global(self, scattered, bias_table, training)
-        # In a short document all blocks are near to each other.
-        number = documents.positions // size
-        outermost = ops.logical_or(ops.equal(number, 0), ops.equal(number, last))
-        outermost = ops.logical_and(outermost, last > 1)
         outermost = ops.reshape(outermost, (*ops.shape(query)[:2], 1, 1))
         return ops.where(outermost, outer, inner)
 

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from transbeam.model.base.tensor_checks import check_rank, fits
-from transbeam.model.layers.attention.full import MultiHeadAttention
+from transbeam.model.layers.attention.full import MultiHeadAttention, row_keys
 from transbeam.model.layers.attention.kv_cache import attend_to_cache
 from transbeam.model.layers.masks import mask_bias, same_document
 from transbeam.model.layers.sequence_info import (
@@ -71,18 +71,23 @@ class CrossAttention(MultiHeadAttention):
                 f"{sorted(sequence_info)}, context_info has {sorted(context_info)}"
             )
 
-        def row_bias(start, size):
+        def row_mask(start, size):
             mask = ops.expand_dims(real_tokens(context_info), 1)  # (B, 1, S)
             if packed(sequence_info):
                 ids = sequence_info["document_ids"]
                 ids = ops.slice(ids, (0, start), (ops.shape(ids)[0], size))
                 same = same_document(ids, context_info["document_ids"])
                 mask = ops.logical_and(mask, same)  # (B, size, S)
-            return mask_bias(mask)
+            return mask
+
+        def row_bias(start, size):
+            return mask_bias(row_mask(start, size))
 
         query = self.scale(self.split(self.query(inputs)))
         key, value = self.split(self.key(context)), self.split(self.value(context))
-        return self.join(self._attend(query, key, value, row_bias, training=training))
+        keys = row_keys(sequence_info, row_mask)
+        outputs = self._attend(query, key, value, row_bias, keys, training=training)
+        return self.join(outputs)
 
     def fill_cache(self, context):
         """Computes keys and values of a context, once for all decoding steps.

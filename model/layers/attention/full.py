@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from transbeam.model.kernels.attention import scaled_dot_product_attention
+from transbeam.model.layers.attention.attended_keys import RowKeys
 from transbeam.model.layers.attention.base_attention import Attention
 from transbeam.model.layers.attention.kv_cache import (
     attend_to_cache,
@@ -11,6 +12,7 @@ from transbeam.model.layers.attention.kv_cache import (
     extend_cache,
 )
 from transbeam.model.layers.masks import attention_mask, mask_bias, softmax
+from transbeam.model.layers.sequence_info import real_tokens
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -41,20 +43,22 @@ class MultiHeadAttention(Attention):
     def attend(self, query, key, value, sequence_info, training=None):
         num_keys = ops.shape(key)[1]
 
-        def row_bias(start, size, *tables):
-            mask = attention_mask(
+        def row_mask(start, size):
+            return attention_mask(
                 sequence_info, causal=self.causal, start=start, size=size
             )
-            bias = mask_bias(mask)  # (B, 1, 1|size, S)
+
+        def row_bias(start, size, *tables):
+            bias = mask_bias(row_mask(start, size))  # (B, 1, 1|size, S)
             if self.score_bias is not None:
                 bias = bias + self._position_bias(start, size, num_keys, tables)
             return bias
 
-        return self._attend(
-            query, key, value, row_bias, _tables(sequence_info), training
-        )
+        keys = row_keys(sequence_info, row_mask)
+        tables = _tables(sequence_info)
+        return self._attend(query, key, value, row_bias, keys, tables, training)
 
-    def _attend(self, query, key, value, row_bias, tables=(), training=None):
+    def _attend(self, query, key, value, row_bias, keys, tables=(), training=None):
         """Runs the fused path unless probabilities are recorded or dropped out."""
         scale = self.score_scale
         if self.compute_dtype == "float16":
@@ -67,7 +71,7 @@ class MultiHeadAttention(Attention):
             )
         scores = self._scores(query, key) * scale
         scores = scores + row_bias(0, ops.shape(query)[1], *tables)
-        return self._attend_in_the_open(scores, value, training)
+        return self._attend_in_the_open(scores, value, keys, training)
 
     def _scores(self, query, key):
         """Computes scores of all queries and keys: float32 `(B, H, T, S)`."""
@@ -79,14 +83,14 @@ class MultiHeadAttention(Attention):
         scores = ops.cast(ops.matmul(query, key), "float32")  # (B, G, H/G T, S)
         return ops.reshape(scores, (batch, heads, length, ops.shape(key)[-1]))
 
-    def _attend_in_the_open(self, scores, value, training):
+    def _attend_in_the_open(self, scores, value, keys, training):
         """Computes attention without fusion; its probabilities can be recorded."""
-        batch, heads, length, keys = ops.shape(scores)
+        batch, heads, length, num_keys = ops.shape(scores)
         groups, width = value.shape[2:]
         value = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, K)
-        probabilities = self.record_and_drop(softmax(scores), training)  # (B, H, T, S)
-        probabilities = ops.reshape(
-            probabilities, (batch, groups, heads // groups * length, keys)
+        probabilities = self.record_and_drop(softmax(scores), keys, training)
+        probabilities = ops.reshape(  # from (B, H, T, S)
+            probabilities, (batch, groups, heads // groups * length, num_keys)
         )
         outputs = ops.matmul(probabilities, value)  # (B, G, H/G T, K)
         outputs = ops.reshape(outputs, (batch, heads, length, width))
@@ -140,6 +144,18 @@ class MultiHeadAttention(Attention):
             )
         outputs = attend_to_cache(query * self.score_scale, cache, bias)
         return self.join(outputs), cache
+
+
+def row_keys(sequence_info, row_mask):
+    """Returns a function that marks the keys that real queries may attend to."""
+
+    def keys():
+        real = real_tokens(sequence_info)  # (B, T)
+        mask = row_mask(0, ops.shape(real)[1])  # (B, 1|T, S)
+        visible = ops.logical_and(ops.expand_dims(real, 2), mask)
+        return RowKeys(ops.expand_dims(visible, 1))
+
+    return keys
 
 
 def _tables(sequence_info):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from transbeam.model.layers.attention.attended_keys import BlockKeys
 from transbeam.model.layers.attention.blockwise import block_starts, cut_heads, rows_at
 from transbeam.model.layers.attention.document_masks import flat_index
 from transbeam.model.layers.attention.local_attention import (
@@ -65,14 +66,18 @@ def attend_from_global(attention, scattered, bias_table=None, training=None):
     scores = ops.matmul(rows, keys)
     scores = ops.reshape(scores, (blocks, batch, heads, queries, size))
     scores = mask_scores(scores, ops.expand_dims(allowed, 2))
+    own = block_starts(scores, size) + ops.arange(size, dtype="int32")
     if attention.score_bias is not None:
-        own = block_starts(scores, size) + ops.arange(size, dtype="int32")
         ahead = own - ops.reshape(index, (blocks, batch, 1, queries, 1))
         scores = scores + pair_bias(attention, ahead, length, bias_table)
 
+    def attended():
+        key_index = ops.squeeze(own, 3)  # (N, 1, 1, b)
+        return BlockKeys(ops.expand_dims(allowed, 2), index, key_index, length)
+
     tokens = flat_index(index, batch, length)  # (N, B, Q)
     probabilities = _softmax_by_token(scores, tokens, batch * length)
-    probabilities = attention.record_and_drop(probabilities, training)
+    probabilities = attention.record_and_drop(probabilities, attended, training)
     probabilities = ops.reshape(probabilities, (*by_group, size))
     outputs = ops.matmul(probabilities, cut_heads(value, size))
     outputs = ops.reshape(outputs, (blocks, batch, heads, queries, width))

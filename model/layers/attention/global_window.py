@@ -120,7 +120,14 @@ class GlobalWindowAttention(SlidingWindowAttention):
         allowed = ops.logical_and(window.visible(documents), near)
         far = self._far_keys(documents, window)
         bias_table = sequence_info.get("bias_table")
-        return attend_to_window(self, heads, window, allowed, bias_table, far, training)
+
+        def counted():
+            real = ops.not_equal(documents.ids, 0)
+            return ops.logical_and(real, ops.logical_not(self._is_global(documents)))
+
+        return attend_to_window(
+            self, heads, window, allowed, counted, bias_table, far, training
+        )
 
     def _far_keys(self, documents: DocumentMasks, window: LocalWindow) -> DistantKeys:
         """The global tokens before a block's window.

@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from transbeam.model.kernels.blockwise_map import in_groups
+from transbeam.model.layers.attention.attended_keys import BlockKeys
 from transbeam.model.layers.attention.blockwise import (
     block_starts,
     by_group,
@@ -101,7 +102,7 @@ def visible_window(reach: tuple[int, int], size: int, length) -> LocalWindow:
 
 
 def attend_to_window(
-    attention, heads, window, allowed, bias_table=None, far=None, training=None
+    attention, heads, window, allowed, counted, bias_table=None, far=None, training=None
 ):
     """Computes attention to the keys of windows and to distant keys, in one softmax.
 
@@ -114,6 +115,7 @@ def attend_to_window(
         heads: query `(B, T, H, K)`, key and value `(B, T, G, K)`.
         window: The `LocalWindow`.
         allowed: bool, broadcastable to `(N, B, b, W b)`.
+        counted: Returns the queries whose outputs here have a meaning: bool `(B, T)`.
         bias_table: The score bias's table, if it has one.
         far: `DistantKeys` or None.
         training: If true, dropout is active.
@@ -135,6 +137,9 @@ def attend_to_window(
 
     in_the_open = attention.probabilities.watched or (training and attention.dropout)
 
+    def keys():
+        return _attended_keys(window, allowed, counted(), far)
+
     def attend(rows, columns, marks, trained):
         scores = _window_scores(attention, window, rows, columns, marks, trained)
         if far is not None:
@@ -142,7 +147,7 @@ def attend_to_window(
             scores = ops.concatenate([scores, far_scores], axis=-1)
         probabilities = softmax(scores)
         if in_the_open:
-            probabilities = attention.record_and_drop(probabilities, training)
+            probabilities = attention.record_and_drop(probabilities, keys, training)
         probabilities = ops.cast(probabilities, query.dtype)
         return _means(window, probabilities, rows, columns)
 
@@ -152,6 +157,32 @@ def attend_to_window(
         work = ops.shape(query)[0] * query.shape[2] * window.size * num_keys
         outputs = in_groups(attend, rows, columns, marks, trained, work)
     return join_queries(outputs, length, window.size)
+
+
+def _attended_keys(window, allowed, counted, far) -> BlockKeys:
+    """Describes the keys of all blocks: those of windows, then the distant ones."""
+    length = ops.shape(counted)[1]
+    counted = cut_ids(ops.cast(counted, "int32"), window.size)  # (N, B, b)
+    starts = block_starts(counted, window.size)
+    query_index = starts + ops.arange(window.size, dtype="int32")
+    query_index = query_index + ops.zeros_like(counted)
+    columns = ops.arange(window.width * window.size, dtype="int32")
+    key_index = starts - window.before * window.size + columns  # (N, 1, W b)
+    key_index = ops.expand_dims(key_index, 2)  # (N, 1, 1, W b)
+    visible = ops.expand_dims(allowed, -3)
+    if far is not None:
+        blocks, batch, heads, _ = ops.shape(far.index)
+        shape = (blocks, batch, heads, window.size)
+        near = (*shape, window.width * window.size)
+        distant = (*shape, ops.shape(far.index)[3])
+        visible = [ops.broadcast_to(visible, near)]
+        visible += [ops.broadcast_to(far.allowed, distant)]
+        visible = ops.concatenate(visible, axis=-1)
+        key_index = ops.broadcast_to(key_index, (*shape[:3], near[-1]))
+        key_index = ops.concatenate([key_index, far.index], axis=-1)
+    counted = ops.expand_dims(ops.expand_dims(ops.not_equal(counted, 0), 2), 4)
+    visible = ops.logical_and(visible, counted)
+    return BlockKeys(visible, query_index, key_index, length)
 
 
 def _window_scores(attention, window, rows, columns, marks, trained):

@@ -5,6 +5,7 @@ from keras import ops
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.base.initializers import seeded
+from transbeam.model.layers.attention.attended_keys import ProjectedKeys
 from transbeam.model.layers.attention.base_attention import Attention
 from transbeam.model.layers.attention.document_masks import (
     DocumentMasks,
@@ -114,7 +115,15 @@ class LowRankAttention(Attention):
         scores = ops.einsum("btgrk,bsgk->bgrts", query, keys)
         scores = ops.reshape(scores, (batch, heads, length, keys.shape[1]))
         scores = mask_scores(scores, self._own_sums(documents))
-        probabilities = self.record_and_drop(softmax(scores), training)
+
+        def attended():
+            real = ops.not_equal(documents.ids, 0)
+            real = ops.reshape(real, (batch, 1, length, 1))
+            visible = ops.logical_and(real, self._own_sums(documents))
+            shape = (batch, 1, length, keys.shape[1])
+            return ProjectedKeys(ops.broadcast_to(visible, shape))
+
+        probabilities = self.record_and_drop(softmax(scores), attended, training)
         probabilities = ops.reshape(
             probabilities, (batch, groups, shared, length, keys.shape[1])
         )

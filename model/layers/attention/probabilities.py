@@ -1,15 +1,21 @@
 """An identity layer at which attention probabilities can be recorded."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 import keras
 
+from transbeam.model.layers.attention.attended_keys import AttendedKeys
+
+# Makes the description of the keys; only for layers called by attention.
+MakeKeys = Callable[[], AttendedKeys] | None
+Observer = Callable[[Any, MakeKeys], None]
+
 # The watched layers of each thread, so that a model can be inspected in one thread and
 # serve requests in another.
-_watching: ContextVar[tuple[tuple["Probabilities", list[Any]], ...]] = ContextVar(
+_watching: ContextVar[tuple[tuple["Probabilities", Observer], ...]] = ContextVar(
     "watching", default=()
 )
 
@@ -25,6 +31,7 @@ class Probabilities(keras.layers.Layer):
     Call arguments:
         inputs: float32, the probabilities; their shape depends on the kind of
             attention.
+        keys: Makes the `AttendedKeys` that the probabilities belong to.
 
     Returns:
         `inputs`.
@@ -52,19 +59,31 @@ class Probabilities(keras.layers.Layer):
         trace again.
         """
         seen: list[Any] = []
-        _watching.set((*_watching.get(), (self, seen)))
-        try:
+        with self.observe(lambda probabilities, keys: seen.append(probabilities)):
             yield seen
-        finally:
-            # Compared by identity, because two empty lists are equal.
-            _watching.set(
-                tuple(pair for pair in _watching.get() if pair[1] is not seen)
-            )
 
-    def call(self, inputs):
-        for layer, seen in _watching.get():
+    @contextmanager
+    def observe(self, observer: Observer) -> Iterator[None]:
+        """Calls a function with the layer's inputs while the context is open.
+
+        What the function makes of the probabilities may be kept instead of them: so
+        those of one layer can be freed before the next layer computes its own.
+
+        Args:
+            observer: Called with the inputs, and with a function that makes the
+                description of their keys. It may be traced with the model.
+        """
+        pair = (self, observer)
+        _watching.set((*_watching.get(), pair))
+        try:
+            yield
+        finally:
+            _watching.set(tuple(one for one in _watching.get() if one is not pair))
+
+    def call(self, inputs, keys: MakeKeys = None):
+        for layer, observer in _watching.get():
             if layer is self:
-                seen.append(inputs)
+                observer(inputs, keys)
         return inputs
 
     def compute_output_shape(self, inputs_shape):

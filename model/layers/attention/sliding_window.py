@@ -82,6 +82,7 @@ class SlidingWindowAttention(Attention):
             (query, key, value),
             window,
             allowed,
+            lambda: ops.not_equal(documents.ids, 0),
             sequence_info.get("bias_table"),
             training=training,
         )

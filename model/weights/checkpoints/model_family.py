@@ -7,6 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.schema.block import (
+    DenseFeedForwardConfig,
+    GatedFeedForwardConfig,
+    NoFeedForwardConfig,
+)
 from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.model.weights.checkpoints.hf_config import HFConfig
@@ -46,6 +51,21 @@ class Description:
             head_dim=config.head_dim(config.attention),
             num_channels=patches.num_channels if patches else 3,
         )
+
+
+def require_feedforward(
+    config: Model,
+) -> DenseFeedForwardConfig | GatedFeedForwardConfig:
+    """Returns a model's feed-forward, which every published model family has.
+
+    Raises:
+        ArtifactError: The model consists of attention-only blocks.
+    """
+    if isinstance(config.feedforward, NoFeedForwardConfig):
+        raise ArtifactError(
+            "feedforward.kind is 'none', and blocks of this format have a feed-forward"
+        )
+    return config.feedforward
 
 
 # Parts that PyTorch's wrappers add to a module's names: torch.compile, FSDP, and

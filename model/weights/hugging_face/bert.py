@@ -24,7 +24,11 @@ from transbeam.model.weights.checkpoints.hf_config import (
     THEIR_ACTIVATIONS,
     HFConfig,
 )
-from transbeam.model.weights.checkpoints.model_family import Description, Family
+from transbeam.model.weights.checkpoints.model_family import (
+    Description,
+    Family,
+    require_feedforward,
+)
 from transbeam.model.weights.checkpoints.tensor_transforms import VOCABULARY
 from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense, norm
 from transbeam.model.weights.hugging_face.heads import (
@@ -162,6 +166,7 @@ def write(description: Description) -> dict[str, Any]:
 def write_encoder(description: Description) -> dict[str, Any]:
     """Writes the settings that `read_encoder` reads."""
     config = description.config
+    feedforward = require_feedforward(config)
     offset = getattr(config.position, "offset", 0)
     return {
         "num_hidden_layers": config.num_layers,
@@ -173,8 +178,8 @@ def write_encoder(description: Description) -> dict[str, Any]:
         "num_attention_heads": config.attention.num_heads,
         "attention_probs_dropout_prob": config.attention.dropout,
         "layer_norm_eps": config.norm.epsilon,
-        "intermediate_size": config.feedforward.intermediate_dim,
-        "hidden_act": THEIR_ACTIVATIONS[config.feedforward.activation],
+        "intermediate_size": feedforward.intermediate_dim,
+        "hidden_act": THEIR_ACTIVATIONS[feedforward.activation],
         "vocab_size": description.vocabulary_size,
         "position_embedding_type": "absolute",
     }

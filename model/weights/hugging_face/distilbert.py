@@ -20,7 +20,11 @@ from transbeam.model.weights.checkpoints.hf_config import (
     THEIR_ACTIVATIONS,
     HFConfig,
 )
-from transbeam.model.weights.checkpoints.model_family import Description, Family
+from transbeam.model.weights.checkpoints.model_family import (
+    Description,
+    Family,
+    require_feedforward,
+)
 from transbeam.model.weights.checkpoints.tensor_transforms import VOCABULARY
 from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense, norm
 from transbeam.model.weights.hugging_face.bert import OTHER_HEADS
@@ -105,6 +109,7 @@ def read(settings: HFConfig, names: Container[str]) -> Description:
 def write(description: Description) -> dict[str, Any]:
     """Writes `config.json`."""
     config = description.config
+    feedforward = require_feedforward(config)
     return {
         "model_type": "distilbert",
         "n_layers": config.num_layers,
@@ -115,8 +120,8 @@ def write(description: Description) -> dict[str, Any]:
         "initializer_range": getattr(config.initializer, "stddev", 0.02),
         "n_heads": config.attention.num_heads,
         "attention_dropout": config.attention.dropout,
-        "hidden_dim": config.feedforward.intermediate_dim,
-        "activation": THEIR_ACTIVATIONS[config.feedforward.activation],
+        "hidden_dim": feedforward.intermediate_dim,
+        "activation": THEIR_ACTIVATIONS[feedforward.activation],
         "vocab_size": description.vocabulary_size,
         "pad_token_id": 0,
         **write_objective(description.objective, HEADS),

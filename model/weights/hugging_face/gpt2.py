@@ -16,7 +16,11 @@ from transbeam.model.weights.checkpoints.hf_config import (
     THEIR_ACTIVATIONS,
     HFConfig,
 )
-from transbeam.model.weights.checkpoints.model_family import Description, Family
+from transbeam.model.weights.checkpoints.model_family import (
+    Description,
+    Family,
+    require_feedforward,
+)
 from transbeam.model.weights.checkpoints.tensor_transforms import (
     SCORES,
     SIDE_BY_SIDE,
@@ -108,6 +112,7 @@ def read(settings: HFConfig, names: Container[str]) -> Description:
 def write(description: Description) -> dict[str, Any]:
     """Writes `config.json`."""
     config = description.config
+    feedforward = require_feedforward(config)
     return {
         "model_type": "gpt2",
         "n_layer": config.num_layers,
@@ -119,8 +124,8 @@ def write(description: Description) -> dict[str, Any]:
         "n_head": config.attention.num_heads,
         "attn_pdrop": config.attention.dropout,
         "layer_norm_epsilon": config.norm.epsilon,
-        "n_inner": config.feedforward.intermediate_dim,
-        "activation_function": THEIR_ACTIVATIONS[config.feedforward.activation],
+        "n_inner": feedforward.intermediate_dim,
+        "activation_function": THEIR_ACTIVATIONS[feedforward.activation],
         "tie_word_embeddings": getattr(config, "tie_embeddings", True),
         "vocab_size": description.vocabulary_size,
         # Their defaults would be the ids of the published models.

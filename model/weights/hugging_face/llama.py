@@ -22,7 +22,11 @@ from transbeam.model.weights.checkpoints.hf_config import (
     THEIR_ACTIVATIONS,
     HFConfig,
 )
-from transbeam.model.weights.checkpoints.model_family import Description, Family
+from transbeam.model.weights.checkpoints.model_family import (
+    Description,
+    Family,
+    require_feedforward,
+)
 from transbeam.model.weights.checkpoints.tensor_transforms import SCORES, VOCABULARY
 from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense
 from transbeam.model.weights.hugging_face.heads import (
@@ -136,6 +140,7 @@ def write(description: Description) -> dict[str, Any]:
     """Writes `config.json` as transformers 4 does; transformers 5 reads it too."""
     config = description.config
     attention, position = config.attention, config.position
+    feedforward = require_feedforward(config)
     return {
         "model_type": "llama",
         "num_hidden_layers": config.num_layers,
@@ -150,9 +155,9 @@ def write(description: Description) -> dict[str, Any]:
         "attention_bias": attention.projection_bias,
         "attention_dropout": attention.dropout,
         "rms_norm_eps": config.norm.epsilon,
-        "intermediate_size": config.feedforward.intermediate_dim,
-        "hidden_act": THEIR_ACTIVATIONS[config.feedforward.activation],
-        "mlp_bias": config.feedforward.use_bias,
+        "intermediate_size": feedforward.intermediate_dim,
+        "hidden_act": THEIR_ACTIVATIONS[feedforward.activation],
+        "mlp_bias": feedforward.use_bias,
         "tie_word_embeddings": getattr(config, "tie_embeddings", True),
         "vocab_size": description.vocabulary_size,
         # Their defaults would be the ids of the published models.

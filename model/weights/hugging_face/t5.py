@@ -22,7 +22,11 @@ from transbeam.model.weights.checkpoints.hf_config import (
     Activation,
     HFConfig,
 )
-from transbeam.model.weights.checkpoints.model_family import Description, Family
+from transbeam.model.weights.checkpoints.model_family import (
+    Description,
+    Family,
+    require_feedforward,
+)
 from transbeam.model.weights.checkpoints.tensor_transforms import (
     SCORES,
     TRANSPOSE,
@@ -176,9 +180,9 @@ def _read_feedforward(settings: HFConfig, dropout: float) -> FeedForward:
 def write(description: Description) -> dict[str, Any]:
     """Writes `config.json`."""
     config = description.config
-    position = config.position
-    gated = isinstance(config.feedforward, GatedFeedForwardConfig)
-    activation = THEIR_ACTIVATIONS[config.feedforward.activation]
+    position, feedforward = config.position, require_feedforward(config)
+    gated = isinstance(feedforward, GatedFeedForwardConfig)
+    activation = THEIR_ACTIVATIONS[feedforward.activation]
     if gated:
         # `gated-gelu` means the tanh approximation.
         exact = {"gelu": "gated-gelu_python", "gelu_new": "gated-gelu"}
@@ -196,7 +200,7 @@ def write(description: Description) -> dict[str, Any]:
         "relative_attention_num_buckets": getattr(position, "num_buckets", 32),
         "relative_attention_max_distance": getattr(position, "max_distance", 128),
         "layer_norm_epsilon": config.norm.epsilon,
-        "d_ff": config.feedforward.intermediate_dim,
+        "d_ff": feedforward.intermediate_dim,
         "feed_forward_proj": activation,
         "tie_word_embeddings": getattr(config, "tie_embeddings", True),
         "vocab_size": description.vocabulary_size,

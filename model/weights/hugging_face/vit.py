@@ -16,7 +16,11 @@ from transbeam.model.weights.checkpoints.hf_config import (
     THEIR_ACTIVATIONS,
     HFConfig,
 )
-from transbeam.model.weights.checkpoints.model_family import Description, Family
+from transbeam.model.weights.checkpoints.model_family import (
+    Description,
+    Family,
+    require_feedforward,
+)
 from transbeam.model.weights.checkpoints.tensor_transforms import PatchKernel, Same
 from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense, norm
 from transbeam.model.weights.hugging_face.heads import (
@@ -111,6 +115,7 @@ def _heads(patches: PatchesConfig) -> Heads:
 def write(description: Description) -> dict[str, Any]:
     """Writes `config.json`."""
     config = description.config
+    feedforward = require_feedforward(config)
     patches = getattr(config, "patches", None) or PatchesConfig()
     return {
         "model_type": "vit",
@@ -125,8 +130,8 @@ def write(description: Description) -> dict[str, Any]:
         "qkv_bias": config.attention.projection_bias,
         "attention_probs_dropout_prob": config.attention.dropout,
         "layer_norm_eps": config.norm.epsilon,
-        "intermediate_size": config.feedforward.intermediate_dim,
-        "hidden_act": THEIR_ACTIVATIONS[config.feedforward.activation],
+        "intermediate_size": feedforward.intermediate_dim,
+        "hidden_act": THEIR_ACTIVATIONS[feedforward.activation],
         **write_objective(description.objective, _heads(patches)),
     }
 

@@ -19,6 +19,7 @@ from transbeam.configs.schema.block import (
     DenseFeedForwardConfig,
     DirectedAlibiPositionConfig,
     GatedFeedForwardConfig,
+    NoFeedForwardConfig,
     RelativeBiasPositionConfig,
     RopePositionConfig,
 )
@@ -270,6 +271,11 @@ def test_heads_or_units_alone():
         ({}, {"heads": 0}, "heads=0: one at least must be left"),
         ({}, {"intermediate": 12}, "model.feedforward.intermediate_dim is 12, so"),
         (
+            {"feedforward": NoFeedForwardConfig()},
+            {"intermediate": 3},
+            "kind=none there are no units in between",
+        ),
+        (
             {"position": AlibiPositionConfig()},
             {"heads": 2, "intermediate": 3},
             "kind=alibi each head has a slope by its number.*Leave heads out",
@@ -290,6 +296,16 @@ def test_what_a_configuration_has_no_word_for_is_refused(config, asked, said):
     model = EncoderConfig(**{**SMALL, "attention": FULL, **config})
     with pytest.raises(ConfigError, match=said):
         pruned_config(model, **asked)
+
+
+def test_heads_go_where_there_are_no_units():
+    changes = {**SMALL, "attention": FULL, "feedforward": NoFeedForwardConfig()}
+    old = DecoderConfig(**changes)
+    new = pruned_config(old, heads=2)
+    assert new.feedforward == old.feedforward
+    part = "decoder_layer_0/self_attention"
+    scores = {part: np.array([1.0, 4.0, 2.0, 3.0])}
+    assert select_most_important(scores, old, new) == {part: [1, 3]}
 
 
 def test_units_go_where_heads_cannot():

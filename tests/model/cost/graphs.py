@@ -14,6 +14,7 @@ from transbeam.configs.schema.block import (
     AlibiPositionConfig,
     DenseFeedForwardConfig,
     GatedFeedForwardConfig,
+    NoFeedForwardConfig,
     RelativeBiasPositionConfig,
     ReZeroResidualConfig,
     RmsNormConfig,
@@ -105,6 +106,11 @@ GRAPHS = {
     ),
     "rezero": Graph(
         EncoderConfig(**_options(residual=ReZeroResidualConfig())), SpanQAConfig(), TEXT
+    ),
+    "attention_only": Graph(
+        DecoderConfig(**_options(feedforward=NoFeedForwardConfig())),
+        CausalConfig(),
+        TEXT,
     ),
     "gpt2": Graph(
         DecoderConfig(**_options(feedforward=_dense("gelu_tanh"))), CausalConfig(), TEXT

@@ -19,6 +19,7 @@ from transbeam.configs.schema.attention import (
 from transbeam.configs.schema.block import (
     DenseFeedForwardConfig,
     GatedFeedForwardConfig,
+    NoFeedForwardConfig,
     NoPositionConfig,
 )
 from transbeam.configs.schema.model import (
@@ -74,6 +75,21 @@ def test_products_of_a_pair_of_stacks_by_hand():
     assert work.forward["attention"] == MULTIPLY_ADD * 2 * pairs * query
     assert work.forward["feedforward"] == MULTIPLY_ADD * (3 * 10 + 6) * 3 * 8 * 12
     assert work.forward["logits"] == MULTIPLY_ADD * 6 * 8 * 100
+
+
+def test_attention_only_blocks_multiply_the_same_but_for_the_feedforward():
+    lengths = Lengths(tokens=10)
+    whole = count_work(DecoderConfig(**SMALL), CausalConfig(), 100, lengths)
+    config = DecoderConfig(**{**SMALL, "feedforward": NoFeedForwardConfig()})
+    work = count_work(config, CausalConfig(), 100, lengths)
+    assert work.forward["feedforward"] == 0
+    for part in ("projections", "attention", "logits", "head"):
+        assert work.forward[part] == whole.forward[part]
+    # One norm, one residual connection, biases and activations go, in three blocks.
+    gone = elementwise(10 * 8, (7, 13)) + elementwise(10 * 8, (1, 1))
+    gone += elementwise(10 * 12, (66, 10)) + elementwise(10 * (12 + 8), (1, 1))
+    left = whole.forward["elementwise"] - work.forward["elementwise"]
+    assert left == 3 * gone.forward["elementwise"]
 
 
 def test_products_around_a_narrow_table_by_hand():

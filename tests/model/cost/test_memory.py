@@ -13,6 +13,7 @@ from transbeam.configs.schema.block import (
     DenseFeedForwardConfig,
     GatedFeedForwardConfig,
     LayerNormConfig,
+    NoFeedForwardConfig,
     RmsNormConfig,
 )
 from transbeam.configs.schema.distillation import DistillationConfig
@@ -162,6 +163,13 @@ def test_a_gate_keeps_the_other_factor_and_the_product():
     gated = GatedFeedForwardConfig(intermediate_dim=12)
     parts = kept(DecoderConfig(**{**SMALL, "feedforward": gated}))
     assert parts["feedforward"] == 3 * 4 * TOKENS * (8 + (1 + 3) * 12)
+
+
+def test_attention_only_blocks_keep_one_norm_and_no_units():
+    plain = kept(DecoderConfig(**SMALL))
+    parts = kept(DecoderConfig(**{**SMALL, "feedforward": NoFeedForwardConfig()}))
+    norms = (3 * 1 + 1) * 4 * TOKENS * 8
+    assert parts == {**plain, "feedforward": 0, "norms": norms}
 
 
 def test_only_what_is_masked_is_scored():

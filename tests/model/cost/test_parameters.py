@@ -20,6 +20,7 @@ from transbeam.configs.schema.block import (
     GatedFeedForwardConfig,
     LayerNormConfig,
     LearnedPositionConfig,
+    NoFeedForwardConfig,
     NoPositionConfig,
     RelativeBiasPositionConfig,
     ReZeroResidualConfig,
@@ -298,8 +299,10 @@ SOCKETS = [
     },
     {"embedding_dim": 3, "norm": LayerNormConfig(placement="post")},
     {"embedding_dim": 8, "position": SinusoidalPositionConfig()},
+    {"feedforward": NoFeedForwardConfig(), "residual": ReZeroResidualConfig()},
 ]
 TASKS = [
+    (EncoderConfig(**{**SMALL, "feedforward": NoFeedForwardConfig()}), MaskedConfig()),
     (EncoderConfig(**SMALL, num_segments=2, embedding_dim=3), MaskedConfig()),
     (
         EncoderConfig(**SMALL, pooler=PoolerConfig(projection=True), embedding_dim=3),

@@ -6,7 +6,10 @@ import pytest
 
 from tests.model.conftest import small_config
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.schema.block import RelativeBiasPositionConfig
+from transbeam.configs.schema.block import (
+    NoFeedForwardConfig,
+    RelativeBiasPositionConfig,
+)
 from transbeam.model.layers.block import PARTS, TransformerBlock
 from transbeam.model.stack.layer_stack import build_block
 from transbeam.model.stack.stack_spec import StackSpec
@@ -57,6 +60,43 @@ def test_against_numpy(placement, randomise):
         x = X + attention(norm(X, "self_attention_norm"))
         expected = x + feedforward(norm(x, "feedforward_norm"))
     np.testing.assert_allclose(block(X, EVERYONE), expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("placement", ["post", "pre"])
+def test_an_attention_only_block_is_one_sublayer(placement, randomise):
+    """No feed-forward, and neither its norm nor its residual connection."""
+    config = small_config(placement=placement, feedforward=NoFeedForwardConfig())
+    block = make_block(config)
+    block(X, EVERYONE)
+    randomise(block)
+    assert not [weight.path for weight in block.weights if "feedforward" in weight.path]
+    w = {weight.path.split("/", 1)[1]: weight.numpy() for weight in block.weights}
+    gamma, beta = (w[f"self_attention_norm/{name}"] for name in ("gamma", "beta"))
+
+    def attention(x):
+        return np.asarray(block.self_attention(x.astype("float32"), EVERYONE))
+
+    if placement == "post":
+        expected = layer_norm(X + attention(X), gamma, beta)
+    else:
+        expected = X + attention(layer_norm(X, gamma, beta))
+    np.testing.assert_allclose(block(X, EVERYONE), expected, rtol=0, atol=2e-5)
+
+
+def test_a_stack_scales_by_its_number_of_sublayers():
+    """A scaled residual in two attention-only blocks divides by sqrt(2), not 2."""
+    numbers = {}
+    for name, changes in {
+        "all": {},
+        "no": {"feedforward": NoFeedForwardConfig()},
+    }.items():
+        config = small_config(**changes)
+        plan = StackSpec(config=config, attention=config.attention, num_layers=2)
+        crossing = StackSpec(
+            config=config, attention=config.attention, num_layers=2, cross=True
+        )
+        numbers[name] = plan.num_updates, crossing.num_updates
+    assert numbers == {"all": (4, 6), "no": (2, 4)}
 
 
 def test_dropout_everywhere_by_seeds_of_its_own(randomise):

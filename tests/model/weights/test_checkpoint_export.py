@@ -12,14 +12,16 @@ from safetensors.numpy import load_file, save_file
 from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face_checkpoints import CASES, numbers
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.schema.block import AlibiPositionConfig
-from transbeam.configs.schema.model import EncoderConfig, PoolerConfig
+from transbeam.configs.schema.block import AlibiPositionConfig, NoFeedForwardConfig
+from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, PoolerConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+from transbeam.model.decoder import build_decoder
 from transbeam.model.encoder import build_encoder
 from transbeam.model.weights.assign import assign, variable_shapes, variables_by_path
 from transbeam.model.weights.checkpoint_export import export_checkpoint
 from transbeam.model.weights.checkpoint_import import read_checkpoint
 from transbeam.model.weights.checkpoints.model_family import Description
+from transbeam.model.weights.hugging_face.families import FAMILIES
 
 
 def read_all(folder: Path) -> dict[str, np.ndarray]:
@@ -232,6 +234,20 @@ def test_what_a_family_cannot_hold_is_refused_by_name(tmp_path):
         export_checkpoint(weights, told, tmp_path)
     for family in ("bert", "roberta", "distilbert", "gpt2", "llama", "t5", "vit"):
         assert f"  {family}: " in str(error.value)
+    assert not any(tmp_path.iterdir())
+
+
+def test_attention_only_models_are_refused_by_every_family(tmp_path):
+    config = DecoderConfig(
+        num_layers=1, hidden_dim=8, feedforward=NoFeedForwardConfig()
+    )
+    weights = variables_by_path(build_decoder(config, 10))
+    description = Description(config=config, vocabulary_size=10)
+    with pytest.raises(ArtifactError) as error:
+        export_checkpoint(weights, description, tmp_path)
+    reason = "feedforward.kind is 'none', and blocks of this format have a feed-forward"
+    for family in FAMILIES:
+        assert f"  {family}: {reason}" in str(error.value)
     assert not any(tmp_path.iterdir())
 
 

@@ -1,9 +1,11 @@
 """An interrupted job does not go on elsewhere."""
 
 import json
+import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from types import ModuleType
 
 import apache_beam as beam
 import pytest
@@ -145,6 +147,19 @@ def test_a_job_that_flink_does_not_know_yet_is_told(flink: str) -> None:
 def test_an_interrupt_while_the_job_is_submitted_is_told() -> None:
     with pytest.raises(UserError, match=r"the job .*\(it was being submitted"):
         run(InterruptedBefore)
+
+
+def test_a_job_runs_in_a_notebook(monkeypatch) -> None:
+    """Beam's labels with the number of a cell would need pandas."""
+    notebook = ModuleType("IPython")
+    monkeypatch.setattr(notebook, "get_ipython", lambda: "a shell", raising=False)
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    labels = beam.pipeline.alter_label_if_ipython
+    with run_pipeline(beam_options(1)) as pipeline:
+        numbers = pipeline | beam.Create([1, 2]) | beam.Map(lambda number: number + 1)
+    assert numbers.producer.full_label.startswith("Map(")
+    assert beam.pipeline.alter_label_if_ipython is labels
 
 
 def test_each_job_has_a_name_of_its_own() -> None:

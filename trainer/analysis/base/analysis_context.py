@@ -1,4 +1,4 @@
-"""What the parts of an analysis read: a model and tokenized texts, one in each row."""
+"""The input of every part of an analysis: a model, and texts, one in each row."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,13 +51,16 @@ class AnalyzedTexts:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def batches(self, model: keras.Model, tokens: int = 4096) -> Iterator[TextBatch]:
+    def batches(
+        self, model: keras.Model, tokens: int = 4096, longest: int | None = None
+    ) -> Iterator[TextBatch]:
         """Yields batches of texts of similar length, the shortest first.
 
         Args:
             model: The model, whose inputs are made.
             tokens: Largest number of tokens in a batch, with padding; a longer text is
                 a batch of its own.
+            longest: Largest length of a row of the model; None if there is none.
 
         Example:
         >>> import keras
@@ -76,7 +79,7 @@ class AnalyzedTexts:
         order = np.argsort(lengths, kind="stable")
         first = 0
         while first < len(order):
-            width = _padded(lengths[order[first]])
+            width = min(_padded(int(lengths[order[first]])), longest or 2**31)
             size = max(1, tokens // width)
             last = int(np.searchsorted(lengths[order], width, side="right"))
             index = order[first : min(first + size, last)]
@@ -103,7 +106,7 @@ class AnalyzedTexts:
 
 @dataclass(frozen=True)
 class AnalysisContext:
-    """What every part of an analysis reads.
+    """The input of every part of an analysis.
 
     Attributes:
         config: The run.
@@ -127,7 +130,9 @@ class AnalysisContext:
 
     def batches(self) -> Iterator[TextBatch]:
         """Yields batches of the texts; see `AnalyzedTexts.batches`."""
-        return self.texts.batches(self.model, self.max_tokens)
+        return self.texts.batches(
+            self.model, self.max_tokens, self.config.model.max_sequence_length
+        )
 
 
 def _longest(row: dict[str, np.ndarray]) -> int:
@@ -144,7 +149,7 @@ def _padded(length: int) -> int:
     >>> [_padded(length) for length in (1, 16, 17, 100)]
     [16, 16, 32, 128]
     """
-    return max(_SHORTEST, 1 << int(length - 1).bit_length())
+    return max(_SHORTEST, 1 << (length - 1).bit_length())
 
 
 def _pad(rows: list[np.ndarray], width: int) -> np.ndarray:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class AnalysisPart:
         numbers: Numbers for programs, as JSON values: `NAME.json`.
         tables: Tables: `NAME_KEY.parquet`.
         figures: Pictures: `NAME_KEY.svg` and `.png`, and on the page.
+        weights: Trained weights by path: `NAME_KEY.safetensors`.
         notes: What was not computed, and why.
     """
 
@@ -30,4 +32,5 @@ class AnalysisPart:
     numbers: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     figures: "Mapping[str, Figure]" = field(default_factory=dict)
+    weights: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""Model, texts and files, which all parts of an analysis share."""

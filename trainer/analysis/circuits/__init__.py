@@ -1,0 +1,1 @@
+"""Circuits of heads, and what a prediction is made of."""

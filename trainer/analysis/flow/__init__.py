@@ -1,0 +1,1 @@
+"""Attention from layer to layer, and from text to text."""

@@ -1,0 +1,1 @@
+"""Ablation and activation patching."""

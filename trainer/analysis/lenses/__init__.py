@@ -1,0 +1,1 @@
+"""Predictions read from hidden states: logit lens and tuned lens."""

@@ -1,0 +1,1 @@
+"""Syntax and roles of attention heads."""
