@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.schema.objectives.supervised import TextToTextConfig
-from transbeam.model.inspect.attention_maps import attention_probabilities
+from transbeam.model.inspect.token_attention import read_token_attention
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import attention_groups
 from transbeam.serving.signatures.pooled import PooledTask
@@ -137,7 +137,10 @@ class InspectedModel:
         self._model = trained.model
         task = make_signature_task(trained)
         self._reader: Any = task.inputs if isinstance(task, PooledTask) else task
-        self._names = [str(s.name) for s in task.endpoints()["attention"].inputs]
+        # Not those of the signature `attention`, which only full attention has.
+        self._names = [str(spec.name) for spec in task.endpoints()["tokenize"].inputs]
+        if facts.config.model.kind == "seq2seq":
+            self._names.append(TARGET)
         self._describer = TokenDescriber(trained.tokenizer)
         self.limit = min(facts.config.model.max_sequence_length, most_tokens(facts))
 
@@ -159,7 +162,7 @@ class InspectedModel:
             rows[side] = TokenRow(side.rstrip("_") or "text", row_texts, tokens)
         # Masked positions, which only the head of a masked model reads.
         unread = {name: np.zeros((1, 1), np.int32) for name in self._model.input}
-        seen = attention_probabilities(self._model, unread | inputs)
+        seen = read_token_attention(self._model, unread | inputs)
         return Inspection(
             rows=list(rows.values()),
             groups=_groups(seen, list(rows), inputs),

@@ -8,7 +8,7 @@ from typing import Any
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.loader.yaml_config import load_run
-from transbeam.configs.schema.attention import Attention, FullAttentionConfig
+from transbeam.configs.schema.attention import Attention
 from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.objectives.traits import input_names, traits
@@ -19,12 +19,6 @@ TARGET = "target_text"
 _RUNS = Path("runs")
 
 _WITHOUT_MAPS = {
-    "sliding_window": "each token attends to its neighbors only, in blocks, so there "
-    "is no map of all pairs of tokens",
-    "global_window": "most tokens attend to their neighbors only, in blocks, so there "
-    "is no map of all pairs of tokens",
-    "block_sparse": "blocks of tokens attend to some other blocks only, so there is no "
-    "map of all pairs of tokens",
     "low_rank": "tokens attend to projections of all keys, not to single tokens",
     "kernel": "attention weights of single pairs of tokens are never computed",
 }
@@ -137,7 +131,6 @@ def _why_no_maps(config: RunConfig) -> str | None:
     if isinstance(config.model, Seq2SeqModelConfig):
         kinds.append(config.model.decoder_attention or config.model.attention)
     for attention in kinds:
-        if not isinstance(attention, FullAttentionConfig):
-            kind = attention.kind
-            return f"its attention is of kind {kind}: {_WITHOUT_MAPS[kind]}"
+        if (reason := _WITHOUT_MAPS.get(attention.kind)) is not None:
+            return f"its attention is of kind {attention.kind}: {reason}"
     return None

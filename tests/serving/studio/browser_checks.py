@@ -221,8 +221,8 @@ def check_hostile(browser: Browser, url: str) -> None:
 
 def check_no_maps(browser: Browser, url: str) -> None:
     """A model without maps says why."""
-    with opened(browser, f"{url}#run=windows", ready=False) as page:
-        expect(page.locator("#no-maps")).to_contain_text("sliding_window")
+    with opened(browser, f"{url}#run=without", ready=False) as page:
+        expect(page.locator("#no-maps")).to_contain_text("low_rank")
         expect(page.locator("#look")).to_be_disabled()
         expect(page.locator("#views")).to_be_hidden()
         require_accessible(page)

@@ -17,7 +17,7 @@ import pytest
 from tests.serving.conftest import TINY, make_run
 from tests.serving.server.conftest import SECRET, running, settings_for
 from transbeam.configs.loader.yaml_config import load_run
-from transbeam.configs.schema.attention import SlidingWindowAttentionConfig
+from transbeam.configs.schema.attention import LowRankAttentionConfig
 
 PYTHON = os.environ.get("TRANSBEAM_STUDIO_PYTHON")
 CHROMIUM = os.environ.get("TRANSBEAM_CHROMIUM") or shutil.which("chromium")
@@ -45,9 +45,9 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    attention = SlidingWindowAttentionConfig(num_heads=2, window_size=4)
-    windows = replace(TINY, model=replace(TINY.model, attention=attention))
-    configs = {"tiny": TINY, "windows": windows}
+    attention = LowRankAttentionConfig(num_heads=2, rank=4)
+    without = replace(TINY, model=replace(TINY.model, attention=attention))
+    configs = {"tiny": TINY, "without": without}
     # The text that tokenizers are trained on here has few words.
     few = ["tokenizer.vocabulary_size=300"]
     for name in ("causal", "seq2seq"):
