@@ -7,8 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.model.inspect.hidden_states import with_hidden_states
-from transbeam.model.inspect.word_vectors import average_words
+from transbeam.model.inspect.hidden_states import average_words, with_hidden_states
 from transbeam.model.stack.layer_stack import LayerStack
 from transbeam.trainer.analysis.base.analysis_context import AnalysisContext
 from transbeam.trainer.analysis.base.free_shapes import trace_free
