@@ -74,7 +74,7 @@ def test_memory_does_not_depend_on_the_number_of_texts():
 
 @pytest.mark.parametrize("rms", [False, True], ids=["dense", "gated"])
 def test_value_tokens(randomise, rms):
-    """What is added to a hidden state by a unit, read by the output layer."""
+    """Reads what a unit adds to a hidden state, one unit at a time."""
     model = make_decoder(randomise, rms=rms)
     head = LinearHead.from_model(model)
     layers = feedforward_layers(model)

@@ -77,7 +77,7 @@ def test_logits_of_probes_are_those_of_one_probe_after_the_other(parts):
     probes = LayerProbes(training, CLASSES)
     generator = np.random.default_rng(1)
     for variable in probes.variables:
-        variable.assign(generator.normal(size=tuple(variable.shape)))
+        variable.assign(generator.normal(size=variable.numpy().shape))
     kernels, biases = (variable.numpy() for variable in probes.variables)
     states = training.states[:, :5]
     found = probes.compute_logits(states).numpy()
