@@ -10,7 +10,7 @@ from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.build import build_model
 from transbeam.model.encoder import build_encoder
-from transbeam.model.inspect.hidden_states import with_hidden_states
+from transbeam.model.inspect.hidden_states import average_words, with_hidden_states
 from transbeam.model.seq2seq import build_seq2seq
 
 
@@ -75,3 +75,19 @@ def test_two_stacks():
         "encoder_embeddings",
         "encoder_layer_0",
     ]
+
+
+def test_words_are_means_of_their_tokens():
+    """A token of two words counts for both; a word without tokens is zero."""
+    states = np.random.default_rng(0).normal(size=(2, 4, 3))
+    member = np.zeros((2, 4, 3))
+    member[0, [1, 2], 0] = 1  # two tokens
+    member[0, 2, 1] = 1  # shares a token with the first
+    member[1, 3, 2] = 1
+    found = keras.ops.convert_to_numpy(average_words(states, member))
+    assert found.shape == (2, 3, 3)
+    np.testing.assert_allclose(found[0, 0], states[0, 1:3].mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(found[0, 1], states[0, 2], rtol=1e-5)
+    np.testing.assert_allclose(found[1, 2], states[1, 3], rtol=1e-5)
+    assert not found[0, 2].any()
+    assert not found[1, :2].any()

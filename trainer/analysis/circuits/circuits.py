@@ -17,6 +17,7 @@ from transbeam.model.inspect.circuits import (
     read_head_weights,
     read_vocabulary_circuit,
 )
+from transbeam.model.inspect.vector_geometry import compute_participation
 from transbeam.trainer.analysis.base.analysis_context import AnalysisContext
 from transbeam.trainer.analysis.base.analysis_part import AnalysisPart
 from transbeam.trainer.analysis.base.heat_maps import draw_heat_map
@@ -153,27 +154,6 @@ def _tabulate_heads(
             )
         heads.append(pa.table(columns))
     return pa.concat_tables(heads), pa.concat_tables(spectra)
-
-
-def compute_participation(singular_values: np.ndarray) -> np.ndarray:
-    """Computes how many directions share a matrix: the participation ratio.
-
-    It is `(sum of squares)^2 / sum of fourth powers` of the singular values: their
-    number if they are equal, and 1 if one of them is all there is.
-
-    Args:
-        singular_values: `(..., K)`.
-
-    Returns:
-        `(...)`; 0 where all are 0.
-
-    Example:
-    >>> compute_participation(np.array([[3.0, 1.0], [2.0, 2.0]])).round(4)
-    array([1.2195, 2.    ])
-    """
-    squares = singular_values**2
-    total = (squares**2).sum(axis=-1)
-    return squares.sum(axis=-1) ** 2 / np.where(total > 0, total, 1)
 
 
 def _compose(weights: Weights) -> pa.Table:

@@ -1,0 +1,1 @@
+"""Units of feed-forward layers."""

@@ -1,0 +1,1 @@
+"""Probes of what each layer encodes."""

@@ -1,0 +1,1 @@
+"""Vectors of pieces and words in every layer."""
