@@ -117,7 +117,7 @@ def _labels_without_cells() -> Iterator[None]:
     In IPython Beam would add the cell's number to each label, and for that it imports
     pandas, which it does not install.
     """
-    module: Any = beam.pipeline
+    module: Any = sys.modules[beam.Pipeline.__module__]
     theirs = module.alter_label_if_ipython
     module.alter_label_if_ipython = lambda *_: None
     try:

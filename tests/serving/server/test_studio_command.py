@@ -42,7 +42,7 @@ def test_the_page_is_served_until_it_is_stopped(tmp_path):
 
 @pytest.fixture
 def process_as_it_was(monkeypatch):
-    """What a command sets for its process is not set for that of the tests."""
+    """Settings of the process are the command's alone, not those of the tests."""
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
     monkeypatch.setattr(sys, "setswitchinterval", lambda seconds: None)
 

@@ -9,18 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from transbeam.model.adaptation.head_pruning import attention_layers
-from transbeam.model.inspect.attention_flow import (
+from transbeam.model.inspect.flow.attention_flow import (
     MAX_TOKENS,
     attention_flow,
     divide_by_receptive_field,
     normalize_rows,
 )
-from transbeam.model.inspect.attention_rollout import (
+from transbeam.model.inspect.flow.attention_rollout import (
     attention_rollout,
     mean_with_residual,
 )
+from transbeam.model.inspect.flow.sankey_links import SankeyLinks, sankey_links
 from transbeam.model.inspect.head_observation import observe_heads
-from transbeam.model.inspect.sankey_links import SankeyLinks, sankey_links
 from transbeam.model.layers.attention.attended_keys import RowKeys
 from transbeam.model.layers.attention.cross import CrossAttention
 from transbeam.trainer.analysis.base.analysis_context import (

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from transbeam.model.inspect.sankey_links import SankeyLinks
+from transbeam.model.inspect.flow.sankey_links import SankeyLinks
 from transbeam.pipeline.pages.pictures import COLORS, GRAY
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ _SPECIAL = 3  # one before the pair, and one after each text
 
 
 @dataclass(frozen=True)
-class TextPairs:
+class AnalyzedPairs:
     """Pairs of texts, each in one row with special tokens.
 
     Attributes:
@@ -38,7 +38,7 @@ class TextPairs:
 
 def read_pair_file(
     path: Path, model: Model, tokenizer: Tokenizer, most: int
-) -> TextPairs:
+) -> AnalyzedPairs:
     """Reads pairs from a table with a header: `.tsv`, or CSV.
 
     Fields of a `.tsv` file have no quotes. Other columns are ignored. Pairs too long
@@ -98,12 +98,12 @@ def read_pair_file(
     note = f"{truncated:,} pairs are longer than the model and were truncated"
     texts = AnalyzedTexts(path.name, tuple(framed))
     if rows[0][2] is None:
-        return TextPairs(texts, None, "", f"{path.name}: has no column label")
+        return AnalyzedPairs(texts, None, "", f"{path.name}: has no column label")
     labels, positive = _binary_labels(path, [row[2] or "" for row in rows])
-    return TextPairs(texts, labels, positive, note if truncated else "")
+    return AnalyzedPairs(texts, labels, positive, note if truncated else "")
 
 
-def read_pair_rows(texts: AnalyzedTexts, labels: Sequence[str]) -> TextPairs:
+def read_pair_rows(texts: AnalyzedTexts, labels: Sequence[str]) -> AnalyzedPairs:
     """Reads pairs from the rows of records.
 
     Args:
@@ -125,13 +125,13 @@ def read_pair_rows(texts: AnalyzedTexts, labels: Sequence[str]) -> TextPairs:
             )
     names = [name for name in texts.rows[0] if name.endswith("label")]
     if not names:
-        return TextPairs(texts, None, "", "the records have no labels")
+        return AnalyzedPairs(texts, None, "", "the records have no labels")
     values = np.array([row[names[0]] for row in texts.rows]).reshape(len(texts))
     if not np.isin(values, (0, 1)).all() or len(labels or (0, 1)) != 2:
         reason = "the labels are not of two classes, which the area needs"
-        return TextPairs(texts, None, "", reason)
+        return AnalyzedPairs(texts, None, "", reason)
     positive = labels[1] if labels else f"{names[0]} 1"
-    return TextPairs(texts, values == 1, positive)
+    return AnalyzedPairs(texts, values == 1, positive)
 
 
 def _read_table(path: Path, most: int) -> list[tuple[str, str, str | None]]:

@@ -17,7 +17,7 @@ from transbeam.trainer.analysis.base.analysis_context import (
 )
 from transbeam.trainer.analysis.base.analysis_part import AnalysisPart
 from transbeam.trainer.analysis.flow.pair_reading import (
-    TextPairs,
+    AnalyzedPairs,
     read_pair_file,
     read_pair_rows,
 )
@@ -112,7 +112,7 @@ def analyze_pairs(
 
 def _read(
     context: AnalysisContext, pairs_file: Path | None, max_pairs: int
-) -> TextPairs:
+) -> AnalyzedPairs:
     config = context.config
     if pairs_file is None:
         names = getattr(config.objective, "labels", ())
@@ -180,7 +180,7 @@ def find_texts(
 
 
 def _find_best(sums: _PairSums, labels: np.ndarray) -> list[dict[str, Any]]:
-    """Chooses heads on one half of the pairs, and judges them on the other."""
+    """Chooses heads on one half of the pairs, and measures them on the other."""
     order = np.argsort(labels, kind="stable")  # both halves with as many of each class
     best = []
     for measure, values in sums.values.items():
@@ -247,7 +247,7 @@ def _summarize(sums: _PairSums, numbers: Mapping[str, Any]) -> str:
     if best := numbers.get("best_heads"):
         top = max(best, key=lambda row: abs(row["area_where_chosen"] - 0.5))
         text += (
-            f" The classes are told apart best by head {top['head']} of {top['layer']} "
+            f" The classes are separated best by head {top['head']} of {top['layer']} "
             f"({top['measure']}): area under the ROC curve {top['area']:.3f} "
             f"({top['low']:.3f} to {top['high']:.3f}), on pairs that it was not chosen "
             f"on; by the texts' lengths it is {numbers['area_by_length']['area']:.3f}."

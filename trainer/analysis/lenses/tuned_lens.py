@@ -25,7 +25,7 @@ _RATE, _MOMENTUM, _DECAY, _CLIP = 0.1, 0.9, 1e-3, 1.0
 
 @dataclass(frozen=True)
 class LensQuality:
-    """How close a lens is to the model's predictions, by layer.
+    """Divergence of a lens from the model's predictions, by layer.
 
     Attributes:
         divergences: float64 `(L + 1,)`. Mean divergence from the model's prediction, in

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.model.inspect.sankey_links import sankey_links
+from transbeam.model.inspect.flow.sankey_links import sankey_links
 
 MAPS = np.array(
     [[[0.5, 0.3, 0.2], [0.25, 0.5, 0.25], [0.1, 0.1, 0.8]], np.eye(3)], "float32"

@@ -3,7 +3,7 @@
 import numpy as np
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.model.inspect.layered_max_flow import LayeredNetwork
+from transbeam.model.inspect.flow.layered_max_flow import LayeredNetwork
 
 # A flow is searched for each pair of tokens, in time that grows with the square of
 # their number.

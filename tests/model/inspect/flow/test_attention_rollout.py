@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 from transbeam.model.encoder import build_encoder
 from transbeam.model.inspect.attention_maps import attention_probabilities
-from transbeam.model.inspect.attention_rollout import (
+from transbeam.model.inspect.flow.attention_rollout import (
     attention_rollout,
     mean_with_residual,
 )

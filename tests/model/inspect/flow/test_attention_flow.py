@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.model.inspect.attention_flow import (
+from transbeam.model.inspect.flow.attention_flow import (
     attention_flow,
     divide_by_receptive_field,
     normalize_rows,
 )
-from transbeam.model.inspect.layered_max_flow import LayeredNetwork
+from transbeam.model.inspect.flow.layered_max_flow import LayeredNetwork
 
 FIRST = (np.array([[0.8, 0.2], [0.4, 0.6]]) + np.eye(2)) / 2
 SECOND = (np.array([[0.1, 0.9], [0.5, 0.5]]) + np.eye(2)) / 2

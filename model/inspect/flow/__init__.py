@@ -1,0 +1,1 @@
+"""Flow of attention from input tokens through all layers."""
