@@ -99,11 +99,9 @@ def analyze_neurons(
         title=_TITLE,
         summary=_summarize(active, agreements),
         numbers={
-            path: {
-                "active": interval._asdict(),
-                **_describe(agreements.get(path)),
-            }
+            path: _describe(interval, agreements.get(path))
             for path, interval in active.items()
+            if found[path].tokens
         },
         tables={
             "layers": tabulate_layers(found, active, agreements),
@@ -163,24 +161,25 @@ def _choose(found: Mapping[str, LayerUnits]) -> list[tuple[str, int]]:
     ]
 
 
-def _describe(agreement: Agreement | None) -> dict[str, Any]:
-    if agreement is None or not agreement.counted.any():
-        return {}
-    return {
-        "agreement": agreement.share._asdict(),
-        "agreement_baseline": agreement.baseline,
-    }
+def _describe(active: Interval, agreement: Agreement | None) -> dict[str, Any]:
+    """Returns the numbers of a layer, as JSON values."""
+    numbers: dict[str, Any] = {"active": active._asdict()}
+    if agreement is not None and agreement.counted.any():
+        numbers["agreement"] = agreement.share._asdict()
+        numbers["agreement_baseline"] = agreement.baseline
+    return numbers
 
 
 def _summarize(
     active: Mapping[str, Interval], agreements: Mapping[str, Agreement]
 ) -> str:
-    scores = [interval.score for interval in active.values()]
+    scores = [x.score for x in active.values() if np.isfinite(x.score)]
     text = (
         f"A token activates {min(scores):.0%} to {max(scores):.0%} of a layer's units"
     )
-    if agreements:
-        last = list(agreements)[-1]
+    counted = [path for path, x in agreements.items() if x.counted.any()]
+    if counted:
+        last = counted[-1]
         agreement = agreements[last]
         text += (
             f"; in {last} the token that a unit favors follows its strongest trigger "

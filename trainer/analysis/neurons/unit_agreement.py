@@ -18,7 +18,8 @@ class Agreement:
         agrees: bool (I,).
         counted: bool (I,). Units whose trigger has a next token.
         share: Share of these that agree, with an interval over them.
-        baseline: The share to expect if triggers were those of other units.
+        baseline: The share to expect if triggers were those of other units. Both are
+            NaN if no unit is counted.
     """
 
     agrees: np.ndarray
@@ -50,11 +51,14 @@ def measure_agreement(
         for text, position in zip(texts[counted], positions[counted], strict=True)
     ]
     favored = values.ids[:, 0]
+    if not counted.any():
+        nothing = Interval(np.nan, np.nan, np.nan)
+        return Agreement(counted, counted, nothing, np.nan)
     agrees = counted & (favored == following)
     statistics = np.stack([agrees[counted], np.ones(counted.sum())], axis=1)
     size = max(favored.max(), following.max()) + 1
     shares = [
-        np.bincount(ids[counted], minlength=size) / max(counted.sum(), 1)
+        np.bincount(ids[counted], minlength=size) / counted.sum()
         for ids in (favored, following)
     ]
     return Agreement(

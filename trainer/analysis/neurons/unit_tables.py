@@ -34,7 +34,10 @@ def tabulate_layers(
         "units": [len(layer.total) for layer in found.values()],
     }
     ends = np.array(list(active.values()))
-    columns |= dict(zip(("active", "active_low", "active_high"), ends.T, strict=True))
+    for name, values in zip(
+        ("active", "active_low", "active_high"), ends.T, strict=True
+    ):
+        columns[name] = pa.array(values, from_pandas=True)
     shares = [agreements[p].share if p in agreements else nothing for p in found]
     names = ("agreement", "agreement_low", "agreement_high")
     for name, values in zip(names, np.array(shares).T, strict=True):
@@ -42,6 +45,7 @@ def tabulate_layers(
     columns["agreement_baseline"] = pa.array(
         [agreements[p].baseline if p in agreements else None for p in found],
         pa.float64(),
+        from_pandas=True,
     )
     return pa.table(columns)
 

@@ -1,5 +1,7 @@
 """The part `neurons`: triggers, favored tokens, agreement, choice of units."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,7 @@ def test_units_of_all_texts(decoder):
 
 def test_part_of_a_decoder(decoder):
     part = analyze_neurons(decoder, top=3)
+    json.dumps(dict(part.numbers), allow_nan=False)
     layers = part.tables["layers"].to_pylist()
     assert [row["layer"] for row in layers] == [
         "decoder_layer_0/feedforward",

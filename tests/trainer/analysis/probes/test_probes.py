@@ -1,5 +1,6 @@
 """The part `probes`: tasks from files, control tasks, and their tables."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -68,6 +69,7 @@ def test_part(context, treebank, monkeypatch):
     module = "transbeam.trainer.analysis.probes.probe_training"
     monkeypatch.setattr(f"{module}._ROUNDS", 6)
     part = analyze_probes(context, treebank=treebank)
+    json.dumps(dict(part.numbers), allow_nan=False)
     rows = part.tables["accuracy"].to_pylist()
     tasks = ["part of speech", "dependency relation", "text length"]
     assert list(dict.fromkeys(row["task"] for row in rows)) == tasks

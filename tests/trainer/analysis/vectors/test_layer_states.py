@@ -1,5 +1,8 @@
 """Hidden states of words: encoder-decoders, and models that read no text."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -72,6 +75,23 @@ def test_parts_of_an_encoder_decoder(seq2seq, monkeypatch):
         side = row["layer"].partition("_")[0]
         ids = seq2seq.texts.rows[row["text"]][f"{side}_token_ids"]
         assert row["token"] == PIECES[ids[row["position"]]]
+
+
+def test_a_decoder_without_ordinary_tokens(seq2seq):
+    """Its layers have no numbers; they are not NaN in JSON."""
+    rows = tuple(
+        {**row, "decoder_token_ids": np.array([2], np.int32)}
+        for row in seq2seq.texts.rows[:3]
+    )
+    context = replace(seq2seq, texts=replace(seq2seq.texts, rows=rows))
+    part = analyze_neurons(context, top=2)
+    json.dumps(dict(part.numbers), allow_nan=False)
+    assert len(part.numbers) == 2
+    last = part.tables["layers"].to_pylist()[-1]
+    assert last["active"] is None
+    assert last["agreement"] is None
+    assert last["agreement_baseline"] is None
+    assert "nan" not in part.summary
 
 
 @pytest.mark.parametrize("analyze", [analyze_probes, analyze_vectors, analyze_neurons])

@@ -1,5 +1,7 @@
 """The part `vectors`: occurrences, geometry by layer, neighbors, and its tables."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -147,6 +149,7 @@ def test_sample_has_no_special_tokens(context):
 
 def test_part(context):
     part = analyze_vectors(context)
+    json.dumps(dict(part.numbers), allow_nan=False)
     assert set(part.tables) == {
         "geometry",
         "neighbors",
