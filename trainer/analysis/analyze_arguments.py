@@ -55,7 +55,17 @@ class AnalyzeArguments:
     )
     treebank: Path | None = argument(
         "--treebank FILE",
-        "a treebank in CoNLL-U: adds the part syntax, and syntactic heads to roles",
+        "a treebank in CoNLL-U: adds the part syntax, and its relations to roles and "
+        "probes",
+    )
+    entities: Path | None = argument(
+        "--entities FILE",
+        "words with entity tags in columns, such as of CoNLL 2003: adds them to probes",
+    )
+    words: tuple[str, ...] = argument(
+        "--word WORD",
+        "follow this word from layer to layer in the part vectors; repeatable",
+        default=(),
     )
     pairs: Path | None = argument(
         "--pairs FILE",

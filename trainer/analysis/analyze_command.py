@@ -25,6 +25,7 @@ from transbeam.trainer.analysis.base.analyzed_model import (
 )
 from transbeam.trainer.analysis.base.text_reading import read_records, read_text_file
 from transbeam.trainer.analysis.part_table import PARTS, choose_parts
+from transbeam.trainer.analysis.vectors.projector import write_projector
 
 
 def analyze_run(arguments: AnalyzeArguments) -> dict[str, Any]:
@@ -86,6 +87,8 @@ def analyze_run(arguments: AnalyzeArguments) -> dict[str, Any]:
             console.say(f"{part.title}: {part.summary}")
             for note in part.notes:
                 console.say(f"  {note}")
+        if "vectors" in summaries:
+            write_projector(folder / "projector", context)
     console.result(f"{len(summaries)} parts; the page is {folder / REPORT}")
     return {
         "path": str(folder),

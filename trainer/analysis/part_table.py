@@ -16,8 +16,11 @@ from transbeam.trainer.analysis.heads.heads import analyze_heads
 from transbeam.trainer.analysis.interventions.ablation import analyze_ablation
 from transbeam.trainer.analysis.interventions.patching import analyze_patching
 from transbeam.trainer.analysis.lenses.lens import analyze_lens
+from transbeam.trainer.analysis.neurons.neurons import analyze_neurons
+from transbeam.trainer.analysis.probes.probes import analyze_probes
 from transbeam.trainer.analysis.syntax.roles import analyze_roles
 from transbeam.trainer.analysis.syntax.syntax import analyze_syntax
+from transbeam.trainer.analysis.vectors.vectors import analyze_vectors
 
 MakePart = Callable[[AnalysisContext, AnalyzeArguments], AnalysisPart]
 
@@ -60,6 +63,20 @@ def _flow(context: AnalysisContext, arguments: AnalyzeArguments) -> AnalysisPart
     return analyze_flow(context)
 
 
+def _probes(context: AnalysisContext, arguments: AnalyzeArguments) -> AnalysisPart:
+    return analyze_probes(
+        context, treebank=arguments.treebank, entities=arguments.entities
+    )
+
+
+def _vectors(context: AnalysisContext, arguments: AnalyzeArguments) -> AnalysisPart:
+    return analyze_vectors(context, words=arguments.words)
+
+
+def _neurons(context: AnalysisContext, arguments: AnalyzeArguments) -> AnalysisPart:
+    return analyze_neurons(context)
+
+
 def _pairs(context: AnalysisContext, arguments: AnalyzeArguments) -> AnalysisPart:
     return analyze_pairs(
         context, pairs_file=arguments.pairs, max_pairs=arguments.max_texts
@@ -94,6 +111,9 @@ PARTS: Mapping[str, PartKind] = {
     "flow": PartKind(_flow),
     "pairs": PartKind(_pairs, wants=("pairs",)),
     "circuits": PartKind(_circuits),
+    "vectors": PartKind(_vectors),
+    "neurons": PartKind(_neurons),
+    "probes": PartKind(_probes),
     "ablation": PartKind(_ablation, needs_records=True),
     "lens": PartKind(_lens),
 }

@@ -67,6 +67,9 @@ def write_analysis(
         for entry in kept:
             for file in entry["files"]:
                 shutil.copy2(folder / file, fresh / file)
+        for path in folder.iterdir() if kept else ():
+            if path.is_dir():  # TensorBoard's projector
+                shutil.copytree(path, fresh / path.name)
         entries = [*kept, _write_part(fresh, part) | {"texts": texts}]
         entries.sort(key=lambda entry: entry["name"])
         write_json(fresh / SUMMARY, {**facts, "parts": entries})

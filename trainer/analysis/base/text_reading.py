@@ -73,7 +73,7 @@ def unpack_documents(records: Row) -> Iterator[Row]:
     """
     if "masked_ids" in records:
         records = {**records, "token_ids": _restored(records)}
-    whole = {name: records[name] for name in _WHOLE if name in records}
+    whole = {k: v for k, v in records.items() if k.endswith(_WHOLE)}
     sides = [name.removesuffix("document_ids") for name in records]
     sides = [s for s, name in zip(sides, records, strict=True) if s != name]
     if not sides:

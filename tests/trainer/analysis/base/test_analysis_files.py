@@ -76,6 +76,15 @@ def test_parts_of_the_same_weights_are_kept(tmp_path):
     assert (folder / "flow_rows.parquet").is_file()
 
 
+def test_further_folders_are_kept(tmp_path):
+    folder = tmp_path / "analysis"
+    write(folder, part("flow"))
+    (folder / "projector").mkdir()
+    (folder / "projector/metadata.tsv").write_text("the")
+    write(folder, part("heads"))
+    assert (folder / "projector/metadata.tsv").read_text() == "the"
+
+
 @pytest.mark.parametrize("lost", ["flow_curve.svg", "analysis.json"])
 def test_damaged_parts_are_not_kept(tmp_path, lost):
     folder = tmp_path / "analysis"
