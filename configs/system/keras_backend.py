@@ -32,7 +32,7 @@ _ON_TENSORFLOW = frozenset(
         "prune",
         "score",
     }
-    | {"serve", "tokenize"}
+    | {"serve", "studio", "tokenize"}
 )
 
 

@@ -101,7 +101,7 @@ def _escape(token: str) -> str:
 
     Example:
     >>> _escape("$x$")
-    '\\\\$x\\\\$'
+    '\\$x\\$'
     """
     if len(token) > _LONGEST_PIECE:
         token = token[: _LONGEST_PIECE - 1] + "\u2026"
