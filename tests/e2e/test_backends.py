@@ -65,6 +65,10 @@ ROWS = [
         says="validation loss",
         trains=True,
     ),
+    Row(
+        "analyze runs/small --part heads --max-texts 4",
+        makes="runs/small/analysis/report.html",
+    ),
     Row("sweep sweep.yaml", makes="runs/one/sweep.html", trains=True),
     Row(
         "import published",
@@ -87,6 +91,7 @@ ROWS = [
     Row("export small.yaml --target phone", makes="runs/small/phone/README.md"),
     Row("predict small.yaml --text [MASK]", says="→"),
     Row("serve small.yaml --dry-run", says="is ready to serve"),
+    Row("studio --help", says="Serves a page"),  # else it serves until it is stopped
     Row(
         "loadtest SERVER --name small --text [MASK] --clients 1 --seconds 1",
         says="answers",
