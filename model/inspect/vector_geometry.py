@@ -89,7 +89,7 @@ def similarity_to_mean(states: Any, real: Any) -> Any:
 
     Example:
     >>> states = np.array([[[1.0, 0.0], [0.0, 1.0], [9.0, 9.0]]])
-    >>> similarity_to_mean(states, np.array([[1, 1, 0]])).numpy().round(4)
+    >>> ops.convert_to_numpy(similarity_to_mean(states, np.array([[1, 1, 0]]))).round(4)
     array([0.7071], dtype=float32)
 
     References:
