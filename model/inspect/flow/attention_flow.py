@@ -73,7 +73,7 @@ def divide_by_receptive_field(weights: np.ndarray, visible: np.ndarray) -> np.nd
 
     In a causal model the first tokens are seen by all later ones, so that more paths
     lead to them, whatever the model attends to. The paper proposes to divide by the
-    receptive field, without a formula. Here the weight from token `q` to token `k` is
+    receptive field; the formula here is ours: the weight from token `q` to token `k` is
     divided by the number of tokens that `q` sees and that see `k`: `q - k + 1` in a
     causal model, and the same number for all pairs in a bidirectional one, which
     changes nothing. Rows are normalized afterward.

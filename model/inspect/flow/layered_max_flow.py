@@ -76,7 +76,7 @@ class _Edges:
         self.residual: list[list[float]] = capacities.tolist()
         self.leaving, self.entering = _bit_sets(capacities), _bit_sets(capacities.T)
         self.reverse = reverse or _Edges(np.zeros_like(capacities), self)
-        # Which residual capacities were changed, and what they were before.
+        # Changed residual capacities, with their values before the change.
         self._changed: dict[tuple[int, int], float] = {}
 
     def shift(self, start: int, end: int, flow: float) -> None:

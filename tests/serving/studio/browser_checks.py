@@ -134,7 +134,7 @@ def check_hover(browser: Browser, url: str) -> None:
         page.locator(MARKS).hover(position={"x": box["width"] / 2, "y": 200})
         expect(page.locator("#panel-map .mark").first).to_be_visible()
         expect(page.locator(MARKED)).to_have_count(1)
-        # What is held stays.
+        # A held token stays chosen.
         chips.nth(2).click()
         page.mouse.move(2, 2)
         expect(chips.nth(2)).to_have_attribute("aria-selected", "true")

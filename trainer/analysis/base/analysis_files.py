@@ -30,7 +30,7 @@ FOLDER, SUMMARY, REPORT = "analysis", "analysis.json", "report.html"
 FINGERPRINT = "weights_fingerprint"
 _TEMPLATE = Path(__file__).parent / "templates" / "analysis.html"
 _DOTS_PER_INCH = 160
-# What a page knows already, and a file of its own must say.
+# Namespaces, which a page does not need and an SVG file does.
 _SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" '
     'xmlns:xlink="http://www.w3.org/1999/xlink" '

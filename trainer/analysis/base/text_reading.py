@@ -24,7 +24,7 @@ from transbeam.trainer.input.streams import make_streams
 Row = dict[str, np.ndarray]
 
 _BATCH = 64  # records
-# By the names of features: with one value per token, and with one per document.
+# Features with one value per token; and endings of those with one per document.
 _TOKENS, _WHOLE = ("token_ids", "segment_ids", "prefix_mask"), ("label", "image")
 
 

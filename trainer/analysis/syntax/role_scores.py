@@ -125,13 +125,11 @@ def score_text_roles(context: AnalysisContext) -> list[RoleScore]:
         for name, end, offset in zip(heads, positional, best, strict=False)
     ]
     first = sums.first.sum(axis=0) / np.maximum(sums.delimiter.sum(axis=0), 1e-9)
-    far, shares = (
-        f"beyond {FAR} tokens",
-        [f"{share:.0%} on the first" for share in first],
-    )
+    far = [f"beyond {FAR} tokens"] * len(heads)
+    on_first = [f"{share:.0%} on the first" for share in first]
     for role, values, queries, reference, details in (
-        (LONG_RANGE, sums.distant, sums.distant_queries, _UNIFORM, [far] * len(heads)),
-        (DELIMITER, sums.delimiter, sums.queries, _UNIFORM, shares),
+        (LONG_RANGE, sums.distant, sums.distant_queries, _UNIFORM, far),
+        (DELIMITER, sums.delimiter, sums.queries, _UNIFORM, on_first),
         (SEMANTIC, sums.semantic, sums.semantic_queries, _NEAR, [""] * len(heads)),
     ):
         queries = np.broadcast_to(queries.reshape(len(values), -1), values.shape)
