@@ -9,6 +9,7 @@ from tests.model.conftest import small_config
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.yaml_config import parse_run
 from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, Model
+from transbeam.configs.schema.run import RunConfig
 from transbeam.model.decoder import build_decoder
 from transbeam.model.encoder import build_encoder
 from transbeam.model.seq2seq import build_seq2seq
@@ -30,6 +31,13 @@ training: {steps: 1, batch_size: 1}
 """
 
 
+def make_config(model: Model) -> RunConfig:
+    """Makes the configuration of a run with a model, whatever its objective."""
+    config = parse_run(_RUN, "small.yaml")
+    object.__setattr__(config, "model", model)
+    return config
+
+
 def make_context(
     model: Model | None = None,
     texts: AnalyzedTexts | None = None,
@@ -47,10 +55,8 @@ def make_context(
     generator = np.random.default_rng(7)
     for weight in network.weights:
         weight.assign(generator.normal(0, 0.7, weight.shape))
-    config = parse_run(_RUN, "small.yaml")
-    object.__setattr__(config, "model", model)
     return AnalysisContext(
-        config=config,
+        config=make_config(model),
         model=network,
         tokenizer=WordPieceTokenizer(pieces),
         texts=texts or AnalyzedTexts("none", ()),

@@ -1,12 +1,12 @@
 """The part `heads`: means from the maps, heads that stand out, what has no metrics."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.trainer.analysis.contexts import make_config
 from tests.trainer.conftest import eagerly
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.cli.console import Console
@@ -97,7 +97,7 @@ def context(config, model, lengths=(18, 3, 9, 5, 12), seed=1, **rows) -> Any:
 
     names = rows.get("names", ("token_ids",))
     return AnalysisContext(
-        config=SimpleNamespace(model=config),  # type: ignore[arg-type]
+        config=make_config(config),
         model=randomised(model),
         tokenizer=WordPieceTokenizer(PIECES),
         texts=AnalyzedTexts(

@@ -3,16 +3,9 @@
 import numpy as np
 import pytest
 
-from transbeam.configs.cli.console import Console
-from transbeam.configs.loader.yaml_config import load_run
-from transbeam.model.build import build_model
+from tests.trainer.analysis.interventions.conftest import HEADS, LAYERS
 from transbeam.model.weights.assign import variables_by_path
 from transbeam.pipeline.records.manifest import read_manifest
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
-from transbeam.trainer.analysis.base.analysis_context import (
-    AnalysisContext,
-    AnalyzedTexts,
-)
 from transbeam.trainer.analysis.interventions.ablation import (
     analyze_ablation,
     measure_changes,
@@ -24,55 +17,33 @@ from transbeam.trainer.input.dynamic_masking import dynamic_masking
 from transbeam.trainer.objectives.losses import make_loss
 from transbeam.trainer.step.build import build_evaluation
 
-LAYERS, HEADS = 2, 4
-SMALL = (f"model.attention.num_heads={HEADS}", f"model.num_layers={LAYERS}")
 LAST = "encoder_layer_1/self_attention"
 
 
 @pytest.fixture(scope="module")
-def context(small_data):
-    """A model of two layers and four heads with random weights."""
-    folder = small_data / "run"
-    config = load_run(small_data / "small.yaml", SMALL)
-    model = build_model(config.model, config.objective, 120, dtype="float32")
-    generator = np.random.default_rng(2)
-    for weight in model.weights:
-        weight.assign(weight + generator.normal(0.0, 0.3, weight.shape))
-    return AnalysisContext(
-        config=config,
-        model=model,
-        tokenizer=load_tokenizer(folder / "data/tokenizer"),
-        texts=AnalyzedTexts("validation", ()),
-        console=Console(quiet=True),
-        seed=1,
-        run_folder=folder,
-    )
+def records(masked):
+    return read_manifest(masked.run_folder / "data")
 
 
 @pytest.fixture(scope="module")
-def records(context):
-    return read_manifest(context.run_folder / "data")
+def part(masked, records):
+    return analyze_ablation(masked, records=records, kind="zero", batches=2)
 
 
-@pytest.fixture(scope="module")
-def part(context, records):
-    return analyze_ablation(context, records=records, kind="zero", batches=2)
-
-
-def loss_without(context, records, layer: str, head: int) -> float:
+def loss_without(masked, records, layer: str, head: int) -> float:
     """The evaluation's loss of a model with a part of an output kernel zeroed."""
-    model = build_trainable(context.config, 120)
+    model = build_trainable(masked.config, 120)
     weights = variables_by_path(model)
-    for path, weight in variables_by_path(context.model).items():
+    for path, weight in variables_by_path(masked.model).items():
         weights[path].assign(weight)
     kernel = weights[f"{layer}/output/kernel"]
     edited, width = kernel.numpy(), kernel.shape[0] // HEADS
     edited[head * width : (head + 1) * width] = 0.0
     kernel.assign(edited)
     data = validation_batches(
-        records, 8, masking=dynamic_masking(context.config, records.folder)
+        records, 8, masking=dynamic_masking(masked.config, records.folder)
     )
-    forward = build_evaluation(model, make_loss(context.config))
+    forward = build_evaluation(model, make_loss(masked.config))
     return means(sums_over(forward, on_host(data.take(2)))).loss
 
 
@@ -91,23 +62,23 @@ def test_every_part_has_a_row(part):
     assert f"Of {LAYERS * HEADS} heads" in part.summary
 
 
-def test_a_change_is_that_of_the_evaluation(context, records, part):
+def test_a_change_is_that_of_the_evaluation(masked, records, part):
     rows = part.tables["changes"].to_pylist()
     (row,) = [row for row in rows if (row["layer"], row["head"]) == (LAST, 2)]
-    expected = loss_without(context, records, LAST, 2)
+    expected = loss_without(masked, records, LAST, 2)
     assert row["loss"] == pytest.approx(expected, abs=1e-4)
     assert abs(row["change"]) > 1e-4
 
 
-def test_the_mean_of_a_constant_changes_nothing(context, records):
+def test_the_mean_of_a_constant_changes_nothing(masked, records):
     """A sub-layer that adds the same vector everywhere has no effect but its mean."""
-    weights = variables_by_path(context.model)
+    weights = variables_by_path(masked.model)
     kernel = weights[f"{LAST}/output/kernel"]
     before = kernel.numpy()
     kernel.assign(np.zeros_like(before))
     try:
         parts = {
-            kind: analyze_ablation(context, records=records, kind=kind, batches=1)
+            kind: analyze_ablation(masked, records=records, kind=kind, batches=1)
             for kind in ("zero", "mean")
         }
     finally:

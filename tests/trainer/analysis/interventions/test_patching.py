@@ -5,42 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.trainer.analysis.interventions.conftest import HEADS, LAYERS
 from transbeam.configs.base.errors import ConfigError, DataError
-from transbeam.configs.cli.console import Console
-from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.block import NoFeedForwardConfig
 from transbeam.configs.schema.model import DecoderConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.configs.schema.objectives.supervised import ClassificationConfig
 from transbeam.model.build import build_model
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.trainer.analysis.base.analysis_context import (
     AnalysisContext,
-    AnalyzedTexts,
 )
 from transbeam.trainer.analysis.interventions.patching import analyze_patching
 
 ANSWERS = {"right": "loss", "wrong": "model"}
-LAYERS, HEADS = 2, 4
-SMALL = (f"model.attention.num_heads={HEADS}", f"model.num_layers={LAYERS}")
-
-
-@pytest.fixture(scope="module")
-def masked(small_data) -> AnalysisContext:
-    config = load_run(small_data / "small.yaml", SMALL)
-    model = build_model(config.model, config.objective, 120, dtype="float32")
-    generator = np.random.default_rng(2)
-    for weight in model.weights:
-        weight.assign(weight + generator.normal(0.0, 0.3, weight.shape))
-    return AnalysisContext(
-        config=config,
-        model=model,
-        tokenizer=load_tokenizer(small_data / "run/data/tokenizer"),
-        texts=AnalyzedTexts("validation", ()),
-        console=Console(quiet=True),
-        seed=1,
-        run_folder=small_data / "run",
-    )
 
 
 @pytest.fixture(scope="module")
