@@ -14,6 +14,12 @@ from transbeam.trainer.analysis.analyze_command import analyze_run
 from transbeam.trainer.analysis.base.analysis_files import FINGERPRINT, read_summary
 from transbeam.trainer.analysis.base.analyzed_model import load_analyzed_model
 
+# Nothing here is about the graphs in which the numbers are computed.
+pytestmark = [
+    pytest.mark.usefixtures("no_graphs"),
+    pytest.mark.filterwarnings("ignore:Even though the .tf.config:UserWarning"),
+]
+
 
 @pytest.fixture
 def run(small_trained, tmp_path):
