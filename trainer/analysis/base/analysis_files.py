@@ -139,6 +139,7 @@ def _write_part(folder: Path, part: AnalysisPart) -> dict[str, Any]:
         picture = str(as_svg(figure, f"{part.title}: {key.replace('_', ' ')}"))
         picture = _SVG + picture.removeprefix("<svg ")
         (folder / f"{stem}.svg").write_text(picture, "utf-8")
+        figure.set_layout_engine("none")  # as it was laid out for the SVG
         figure.savefig(folder / f"{stem}.png", dpi=_DOTS_PER_INCH, facecolor="white")
         files += [f"{stem}.svg", f"{stem}.png"]
     for key, weights in part.weights.items():
