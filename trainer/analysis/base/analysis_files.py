@@ -59,23 +59,21 @@ def write_analysis(
     with writing(folder):
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
-        kept = [
-            entry
-            for entry in _earlier_parts(folder, facts[FINGERPRINT])
-            if entry["name"] != part.name
-        ]
-        for entry in kept:
-            for file in entry["files"]:
+        earlier = _earlier_parts(folder, facts[FINGERPRINT])
+        entries = {entry["name"]: entry for entry in earlier}
+        kept = [name for name in entries if name != part.name]
+        for name in kept:
+            for file in entries[name]["files"]:
                 shutil.copy2(folder / file, fresh / file)
         for path in folder.iterdir() if kept else ():
             if path.is_dir():  # TensorBoard's projector
                 shutil.copytree(path, fresh / path.name)
-        entries = [*kept, _write_part(fresh, part) | {"texts": texts}]
-        entries.sort(key=lambda entry: entry["name"])
-        write_json(fresh / SUMMARY, {**facts, "parts": entries})
+        # In the order in which they were first made.
+        entries[part.name] = _write_part(fresh, part) | {"texts": texts}
+        write_json(fresh / SUMMARY, {**facts, "parts": list(entries.values())})
         (fresh / REPORT).write_text(render_report(fresh), "utf-8")
         _replace(folder, fresh)
-    return [entry["name"] for entry in kept]
+    return kept
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:

@@ -57,6 +57,8 @@ def draw_entropy(means: Sequence[HeadMean]) -> "Figure":
         low, high = ([f(x) for x in layers] for f in (np.min, np.max))
         axes.fill_between(depth, low, high, color=color, alpha=0.15, linewidth=0)
         axes.plot(depth, [x.mean() for x in layers], color=color, label=stack)
+    axes.locator_params(axis="x", integer=True, min_n_ticks=1)
+    axes.set_ylim(bottom=0)
     axes.set_xlabel("layer")
     axes.set_ylabel("entropy, nats")
     if len(stacks) > 1:
@@ -120,12 +122,13 @@ def _stack_rows(rows: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _draw_map(panel: "Axes", values: np.ndarray, title: str) -> None:
-    image = panel.imshow(values, aspect="auto", cmap="cividis", vmin=0)
+    largest = np.nanmax(values) or 1.0  # no scale goes from 0 to 0
+    image = panel.imshow(values, aspect="auto", cmap="cividis", vmin=0, vmax=largest)
     panel.set_title(title, fontsize=7.5)
     panel.set_xlabel("head", fontsize=6.5, labelpad=1)
     panel.set_ylabel("layer", fontsize=6.5, labelpad=1)
     panel.tick_params(labelsize=6, color=GRAY, length=2)
-    panel.locator_params(integer=True, nbins=5)
+    panel.locator_params(integer=True, min_n_ticks=1, nbins=5)
     bar = panel.figure.colorbar(image, ax=panel, fraction=0.06, pad=0.03)
     bar.ax.tick_params(labelsize=5.5, length=2)
     bar.outline.set_visible(False)

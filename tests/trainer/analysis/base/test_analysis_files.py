@@ -76,6 +76,14 @@ def test_parts_of_the_same_weights_are_kept(tmp_path):
     assert (folder / "flow_rows.parquet").is_file()
 
 
+def test_parts_keep_their_order(tmp_path):
+    folder = tmp_path / "analysis"
+    write(folder, part("heads"), part("flow"), part("heads", "New."))
+    summary = read_summary(folder)
+    assert summary is not None
+    assert [one["name"] for one in summary["parts"]] == ["heads", "flow"]
+
+
 def test_further_folders_are_kept(tmp_path):
     folder = tmp_path / "analysis"
     write(folder, part("flow"))
