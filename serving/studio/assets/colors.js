@@ -75,3 +75,8 @@ export function themeColors() {
     border: color("border"),
   };
 }
+
+// Changes with the theme, so that pictures of another one can be told.
+export function themeName() {
+  return isDark() ? "dark" : "light";
+}

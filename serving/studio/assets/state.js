@@ -1,6 +1,7 @@
 // The state of the page: what is shown, kept in the address so that a link restores it.
 
 const DEFAULTS = {
+  page: "inside",
   run: "",
   group: "",
   layer: 0,
@@ -39,6 +40,7 @@ export function readHash() {
   const flag = (name) => (found.has(name) ? found.get(name) === "1" : DEFAULTS[name]);
   const [side, token] = (found.get("held") ?? "").split(".");
   Object.assign(state, {
+    page: found.get("page") ?? DEFAULTS.page,
     run: found.get("run") ?? "",
     group: found.get("group") ?? "",
     layer: number("layer", DEFAULTS.layer),

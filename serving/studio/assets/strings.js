@@ -5,6 +5,9 @@ export const TEXT = {
   skip: "Skip to the views",
   footer: "All computations run on this server; the page makes no request elsewhere.",
 
+  pagesLabel: "Pages",
+  pages: { try: "Try", inside: "Inside", compare: "Compare", run: "Run" },
+
   copyLink: "Copy link",
   copyLinkHint: "A link that restores this view, with its text",
   copied: "Copied",
