@@ -13,6 +13,8 @@ from transbeam.model.inspect.hidden_states import with_hidden_states
 from transbeam.model.stack.layer_stack import LayerStack
 
 POSITIONS = "masked_positions"
+# Positions whose logits are held at once.
+_HELD = 256
 
 # From the index of a layer and its hidden states to the states that are unembedded.
 Translate = Callable[[int, Any], Any]
@@ -127,8 +129,8 @@ def apply_logit_lens(
 ) -> LogitLens:
     """Reads the hidden states of every layer with the model's own output layer.
 
-    The final norm is computed anew for each layer. Logits are held for one layer at a
-    time. Results at padding have no meaning.
+    The final norm is computed anew for each layer. Logits are held for one layer and
+    256 positions at a time. Results at padding have no meaning.
 
     Args:
         model: A decoder, an encoder-decoder, or an encoder with the head of masked
@@ -165,10 +167,39 @@ def apply_logit_lens(
     states = lens.compute_states(
         {name: ops.convert_to_tensor(x) for name, x in inputs.items()}
     )
+    if targets is not None:
+        targets = ops.cast(ops.convert_to_tensor(targets), "int32")
+    pieces = []
+    for start in range(0, states[-1].shape[1], _HELD):
+        part = slice(start, start + _HELD)
+        pieces.append(
+            _read_states(
+                lens,
+                [state[:, part] for state in states],
+                None if targets is None else targets[:, part],
+                top_k,
+                translate,
+            )
+        )
+    columns = {
+        name: np.concatenate([piece[name] for piece in pieces], axis=2)
+        for name in pieces[0]
+    }
+    return LogitLens(lens.layers, **columns)
+
+
+def _read_states(
+    lens: LensModel,
+    states: list[Any],
+    targets: Any,
+    top_k: int,
+    translate: Translate | None,
+) -> dict[str, np.ndarray]:
+    """Reads the states of some positions: the attributes of `LogitLens` by name."""
     final = ops.log_softmax(lens.unembed(states[-1]), axis=-1)
     if targets is None:
-        targets = ops.argmax(final, axis=-1)
-    targets = ops.expand_dims(ops.cast(targets, "int32"), -1)
+        targets = ops.cast(ops.argmax(final, axis=-1), "int32")
+    targets = ops.expand_dims(targets, -1)
     columns: dict[str, list[np.ndarray]] = {}
     for index, state in enumerate(states):
         logs = final
@@ -178,7 +209,7 @@ def apply_logit_lens(
             logs = ops.log_softmax(lens.unembed(state), axis=-1)
         for name, value in _describe(logs, final, targets, top_k).items():
             columns.setdefault(name, []).append(ops.convert_to_numpy(value))
-    return LogitLens(lens.layers, **{name: np.stack(x) for name, x in columns.items()})
+    return {name: np.stack(x) for name, x in columns.items()}
 
 
 def compute_divergence(final: Any, logs: Any) -> Any:

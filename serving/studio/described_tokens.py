@@ -1,7 +1,7 @@
 """Tokens of a row as the page shows them: pieces, character offsets and words."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -91,6 +91,10 @@ class TokenDescriber:
             )
             for token, word, span in zip(ids, words, spans, strict=True)
         ]
+
+    def pieces(self, ids: Iterable[int]) -> dict[str, str]:
+        """Returns the readable pieces of some tokens by their ids, as JSON has keys."""
+        return {str(token): self._pieces[token] for token in sorted(set(ids))}
 
     def _ends_text(self, token: int) -> bool:
         return token == self._tokenizer.special.end

@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.schema.objectives.supervised import TextToTextConfig
+from transbeam.model.inspect.flow.attention_rollout import mean_with_residual
 from transbeam.model.inspect.token_attention import read_token_attention
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import attention_groups
@@ -72,6 +74,15 @@ class MapGroup:
         """Returns all maps in a size for small pictures: float16 `(L, H, T', S')`."""
         return np.stack([pool_maps(maps, SMALL) for maps in self.maps])
 
+    def flow_maps(self) -> np.ndarray:
+        """Returns where the vectors of each layer come from: float16 `(L, T, T)`.
+
+        Half of a token's vector is its own, through the residual connection, and half
+        is what it attends to, as a mean over heads; see `mean_with_residual`.
+        """
+        mixed = [mean_with_residual(maps[None])[0] for maps in self.maps]
+        return np.stack([np.asarray(layer, np.float16) for layer in mixed])
+
     def as_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
@@ -99,12 +110,16 @@ class Inspection:
     """A model's attention on one text.
 
     Attributes:
+        run: The run's name.
+        inputs: The model's inputs, of one row.
         rows: The rows of tokens.
         groups: The attention maps.
         truncated: Whether a text was cut.
         limit: The maximum number of tokens of a row that are shown.
     """
 
+    run: str
+    inputs: Mapping[str, np.ndarray]
     rows: Sequence[TokenRow]
     groups: Sequence[MapGroup]
     truncated: bool
@@ -130,18 +145,23 @@ class InspectedModel:
     Args:
         facts: Facts of the run.
         trained: The run's model and tokenizer.
+
+    Attributes:
+        model: The model.
+        describer: Describes its tokens.
+        limit: The largest number of tokens of a row.
     """
 
     def __init__(self, facts: RunFacts, trained: TrainedRun):
         self._facts = facts
-        self._model = trained.model
+        self.model: keras.Model = trained.model
         task = make_signature_task(trained)
         self._reader: Any = task.inputs if isinstance(task, PooledTask) else task
         # Not those of the signature `attention`, which only full attention has.
         self._names = [str(spec.name) for spec in task.endpoints()["tokenize"].inputs]
         if facts.config.model.kind == "seq2seq":
             self._names.append(TARGET)
-        self._describer = TokenDescriber(trained.tokenizer)
+        self.describer = TokenDescriber(trained.tokenizer)
         self.limit = min(facts.config.model.max_sequence_length, most_tokens(facts))
 
     def inspect(self, texts: Mapping[str, str]) -> Inspection:
@@ -158,12 +178,15 @@ class InspectedModel:
         rows = {}
         for side, row_texts in self._row_texts(texts).items():
             ids = inputs[f"{side}token_ids"][0].tolist()
-            tokens = self._describer.describe(ids, row_texts)
+            tokens = self.describer.describe(ids, row_texts)
             rows[side] = TokenRow(side.rstrip("_") or "text", row_texts, tokens)
         # Masked positions, which only the head of a masked model reads.
-        unread = {name: np.zeros((1, 1), np.int32) for name in self._model.input}
-        seen = read_token_attention(self._model, unread | inputs)
+        unread = {name: np.zeros((1, 1), np.int32) for name in self.model.input}
+        inputs = unread | inputs
+        seen = read_token_attention(self.model, inputs)
         return Inspection(
+            run=self._facts.name,
+            inputs=inputs,
             rows=list(rows.values()),
             groups=_groups(seen, list(rows), inputs),
             truncated=bool(truncated[0]),

@@ -6,17 +6,19 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from transbeam.configs.base.errors import UserError
 from transbeam.serving.base.trained_run import load_trained
+from transbeam.serving.studio.contributions import explain_prediction
 from transbeam.serving.studio.inspected_model import (
     MOST_BYTES,
     InspectedModel,
     Inspection,
     MapGroup,
 )
+from transbeam.serving.studio.layer_predictions import predict_by_layer
 from transbeam.serving.studio.run_facts import RunFacts
 from transbeam.serving.studio.studio_error import StudioError
 
@@ -127,6 +129,71 @@ class Inspections:
             if layer in group.paths:
                 return _little_endian(group.maps[group.paths.index(layer)])
         raise StudioError(f"there is no layer {layer!r}", is_missing=True)
+
+    def flow_maps(self, key: str, group: str) -> bytes:
+        """Returns where the vectors of each layer of a group come from.
+
+        Args:
+            key: The key of an inspection.
+            group: The name of a group of self-attention layers.
+
+        Returns:
+            float16, little-endian, `(L, T, T)`; see `MapGroup.flow_maps`.
+
+        Raises:
+            StudioError: There is no such inspection or group, or it is of
+                cross-attention.
+        """
+        for found in self._inspection(key).groups:
+            if found.name == group and found.queries == found.keys:
+                return _little_endian(found.flow_maps())
+        raise StudioError(
+            f"there is no group {group!r} of self-attention", is_missing=True
+        )
+
+    def predictions(self, key: str) -> dict[str, Any]:
+        """Returns the predictions of every layer; see `predict_by_layer`.
+
+        Args:
+            key: The key of an inspection.
+
+        Raises:
+            StudioError: There is no such inspection, or the model predicts no tokens.
+        """
+        return self._compute(key, predict_by_layer)
+
+    def contributions(
+        self, key: str, position: int, token: int | None, against: int | None
+    ) -> dict[str, Any]:
+        """Returns the contributions to a logit; see `explain_prediction`.
+
+        Args:
+            key: The key of an inspection.
+            position: See `explain_prediction`.
+            token: See `explain_prediction`.
+            against: See `explain_prediction`.
+
+        Raises:
+            StudioError: There is no such inspection, position or token, or the model's
+                logits are no sums.
+        """
+        return self._compute(
+            key,
+            lambda inspected, inspection: explain_prediction(
+                inspected, inspection, position, token, against
+            ),
+        )
+
+    def _compute(
+        self, key: str, work: Callable[[InspectedModel, Inspection], Any]
+    ) -> Any:
+        inspection = self._inspection(key)
+        with self._computing:
+            inspected = self._model(self._runs[inspection.run])
+            try:
+                return work(inspected, inspection)
+            except UserError as error:
+                raise StudioError(str(error)) from None
 
     def _inspection(self, key: str) -> Inspection:
         with self._keeping:

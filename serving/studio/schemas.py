@@ -113,3 +113,65 @@ INSPECTION = _object(
         "limit": {"description": "The most tokens of a row", **_COUNT},
     }
 )
+
+_NUMBER: Schema = {"type": "number"}
+
+PREDICTIONS = _object(
+    {
+        "row": {"description": "Index of the row of tokens", **_COUNT},
+        "predicts": {
+            "description": "The next token, or the token itself if it is masked",
+            "enum": ["next", "masked"],
+        },
+        "layers": {
+            "description": "The embeddings, then the layers",
+            **_list(_TEXT),
+        },
+        "ids": {
+            "description": "By layer and token, the most probable first",
+            **_list(_list(_list(_COUNT))),
+        },
+        "probabilities": _list(_list(_list(_NUMBER))),
+        "final_ranks": {
+            "description": "How many tokens a layer finds more probable than the one "
+            "that the model predicts",
+            **_list(_list(_COUNT)),
+        },
+        "divergences": {
+            "description": "Kullback-Leibler divergence from the model's prediction, "
+            "in nats",
+            **_list(_list(_NUMBER)),
+        },
+        "pieces": {
+            "description": "Pieces by ids",
+            "type": "object",
+            "additionalProperties": _TEXT,
+        },
+    }
+)
+
+_PREDICTED = _object({"id": _COUNT, "piece": _TEXT, "probability": _NUMBER})
+
+CONTRIBUTIONS = _object(
+    {
+        "position": _COUNT,
+        "token": _PREDICTED,
+        "against": _PREDICTED,
+        "difference": {
+            "description": "The logit of `token` minus that of `against`",
+            **_NUMBER,
+        },
+        "parts": {
+            "description": "They add up to the difference",
+            **_list(
+                _object(
+                    {
+                        "layer": _TEXT,
+                        "head": _or_null(_COUNT),
+                        "contribution": _NUMBER,
+                    }
+                )
+            ),
+        },
+    }
+)

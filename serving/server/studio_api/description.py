@@ -15,14 +15,20 @@ TAG = "the studio"
 API = "/studio/api"
 RUNS, INSPECT = f"{API}/runs", f"{API}/inspect"
 ATTENTION, OVERVIEW = f"{API}/attention", f"{API}/overview"
+FLOW = f"{API}/flow"
+PREDICTIONS, CONTRIBUTIONS = f"{API}/predictions", f"{API}/contributions"
 BYTES = "application/octet-stream"
 
 SCHEMAS: Json = {
     "studio.runs": schemas.RUNS,
     "studio.inspect.question": schemas.INSPECT_REQUEST,
     "studio.inspect.answer": schemas.INSPECTION,
+    "studio.predictions": schemas.PREDICTIONS,
+    "studio.contributions": schemas.CONTRIBUTIONS,
 }
 
+# Refusals of what is computed with the model.
+_COMPUTED = (400, 404, 429, 500, 504)
 _BINARY: Json = {"type": "string", "contentMediaType": BYTES}
 
 
@@ -89,6 +95,57 @@ def describe_studio() -> dict[str, Any]:
                 ],
             }
         },
+        FLOW: {
+            "get": {
+                **_operation(
+                    "studio_flow",
+                    "Where the vectors of each layer come from",
+                    answered(
+                        "float16, little-endian: layers, tokens, and the tokens of the "
+                        "layer before; means over heads, with the residual connection",
+                        _BINARY,
+                        BYTES,
+                    ),
+                    *(400, 404),
+                ),
+                "parameters": [
+                    _query("key", "The key of an inspection"),
+                    _query("group", "The name of a group of self-attention layers"),
+                ],
+            }
+        },
+        PREDICTIONS: {
+            "get": {
+                **_operation(
+                    "studio_predictions",
+                    "What every layer would predict: the logit lens",
+                    answered(
+                        "By layer and token", reference("schemas", "studio.predictions")
+                    ),
+                    *_COMPUTED,
+                ),
+                "parameters": [_query("key", "The key of an inspection")],
+            }
+        },
+        CONTRIBUTIONS: {
+            "get": {
+                **_operation(
+                    "studio_contributions",
+                    "What each part of a decoder adds to a logit",
+                    answered(
+                        "In the order of computation",
+                        reference("schemas", "studio.contributions"),
+                    ),
+                    *_COMPUTED,
+                ),
+                "parameters": [
+                    _query("key", "The key of an inspection"),
+                    _number("position", "The token after which one is predicted", True),
+                    _number("token", "The id of the predicted token", False),
+                    _number("against", "The id that it is compared with", False),
+                ],
+            }
+        },
     }
 
 
@@ -108,4 +165,14 @@ def _query(name: str, description: str) -> Json:
         "required": True,
         "description": description,
         "schema": {"type": "string"},
+    }
+
+
+def _number(name: str, description: str, required: bool) -> Json:
+    return {
+        "name": name,
+        "in": "query",
+        "required": required,
+        "description": description,
+        "schema": {"type": "integer", "minimum": 0},
     }

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,8 +23,11 @@ from transbeam.serving.server.studio_api.description import (
     API,
     ATTENTION,
     BYTES,
+    CONTRIBUTIONS,
+    FLOW,
     INSPECT,
     OVERVIEW,
+    PREDICTIONS,
     RUNS,
     SCHEMAS,
     describe_studio,
@@ -36,6 +41,7 @@ FOLDER = "/studio"
 # Texts that wait for the one that is inspected.
 _MOST_WAITING = 8
 _READS = ("GET", "HEAD")
+_NUMBER = re.compile("[0-9]{1,9}")
 _PRIVATE = {"Cache-Control": "no-store"}
 
 _Found = TypeVar("_Found")
@@ -89,6 +95,18 @@ class StudioApi:
             case _ if path == OVERVIEW and request.method in _READS:
                 key, group = _queries(request, "key", "group")
                 return await _bytes(lambda: self._inspections.small_maps(key, group))
+            case _ if path == FLOW and request.method in _READS:
+                key, group = _queries(request, "key", "group")
+                return await _bytes(lambda: self._inspections.flow_maps(key, group))
+            case _ if path == PREDICTIONS and request.method in _READS:
+                [key] = _queries(request, "key")
+                work = partial(self._inspections.predictions, key)
+                return _json(await self._compute(request, work))
+            case _ if path == CONTRIBUTIONS and request.method in _READS:
+                [key] = _queries(request, "key")
+                numbers = _read_numbers(request, "position", "token", "against")
+                work = partial(self._inspections.contributions, key, *numbers)
+                return _json(await self._compute(request, work))
         raise StatusError(
             StatusCode.NOT_FOUND,
             f"there is no {request.method} {path}; see /openapi.json",
@@ -105,19 +123,23 @@ class StudioApi:
         run, texts = _read_question(await read_body(request, self._limits))
         encoded = [text.encode("utf-8", "replace") for text in texts.values()]
         check_amounts({"texts": np.array(encoded, object)}, self._limits)
+        current().model = run if run in self._names else ""
+        current().rows = 1
+        work = partial(self._inspections.inspect, run, texts)
+        return _json(await self._compute(request, work))
+
+    async def _compute(self, request: Request, work: Callable[[], _Found]) -> _Found:
+        """Runs a model, unless too many requests wait for one."""
         if self._waiting >= _MOST_WAITING:
             raise StatusError(
                 StatusCode.RESOURCE_EXHAUSTED,
-                f"{self._waiting} texts are waiting to be inspected; send the request "
+                f"{self._waiting} requests are waiting for a model; send the request "
                 "again later",
             )
-        current().model = run if run in self._names else ""
-        current().rows = 1
         deadline = Deadline.after(self._limits.answer_seconds)
         self._waiting += 1
         try:
-            work = _found(lambda: self._inspections.inspect(run, texts))
-            return _json(await unless_gone(request.receive, deadline.wait(work)))
+            return await unless_gone(request.receive, deadline.wait(_found(work)))
         finally:
             self._waiting -= 1
 
@@ -155,6 +177,25 @@ def _queries(request: Request, *names: str) -> list[str]:
         if len(values) != 1:
             raise invalid(f"expected one query parameter {name!r}, found {len(values)}")
         found.append(values[0])
+    return found
+
+
+def _read_numbers(request: Request, *names: str) -> list[int | None]:
+    """Returns the values of query parameters that are numbers.
+
+    Args:
+        request: The request.
+        names: The parameters; the first one is required, others are None without one.
+    """
+    found: list[int | None] = []
+    for number, name in enumerate(names):
+        values = request.query_params.getlist(name)
+        if not values and number:
+            found.append(None)
+        elif len(values) == 1 and _NUMBER.fullmatch(values[0]):
+            found.append(int(values[0]))
+        else:
+            raise invalid(f"expected one number {name!r}, found {values}")
     return found
 
 

@@ -12,6 +12,7 @@ from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.build import build_model
 from transbeam.model.encoder import build_encoder
+from transbeam.model.inspect import logit_lens
 from transbeam.model.inspect.hidden_states import with_hidden_states
 from transbeam.model.inspect.logit_lens import (
     LensModel,
@@ -158,6 +159,18 @@ def test_translated_states(randomise):
     lens = apply_logit_lens(model, inputs, translate=translate)
     assert seen == [0, 1]
     np.testing.assert_allclose(lens.divergences, 0, atol=1e-6)
+
+
+def test_long_texts_are_read_in_pieces(randomise, monkeypatch):
+    model, inputs = make_decoder(randomise), make_inputs(2, 5)
+    targets = np.arange(10).reshape(2, 5)
+    whole = apply_logit_lens(model, inputs, targets=targets)
+    monkeypatch.setattr(logit_lens, "_HELD", 2)
+    pieces = apply_logit_lens(model, inputs, targets=targets)
+    for name, found in vars(pieces).items():
+        if name == "layers":
+            continue
+        np.testing.assert_allclose(found, vars(whole)[name], atol=1e-5)
 
 
 def test_divergence_by_hand():

@@ -96,6 +96,37 @@ def test_maps_come_as_bytes_layer_by_layer(studio, inspection):
     )
 
 
+def test_vectors_come_half_from_themselves(studio, inspection):
+    [group] = inspection["groups"]
+    query = f"key={inspection['key']}&group={group['name']}"
+    status, _, body = studio.send("GET", f"{API}/flow?{query}")
+    assert status == 200
+    length = len(inspection["rows"][0]["tokens"])
+    maps = np.frombuffer(body, "<f2").astype("f4").reshape(2, length, length)
+    np.testing.assert_allclose(maps.sum(axis=2), 1, atol=2e-3)
+    assert (np.diagonal(maps, axis1=1, axis2=2) >= 0.499).all()
+
+
+def test_predictions_of_every_layer(studio, inspection):
+    status, found = studio.get(f"{API}/predictions?key={inspection['key']}")
+    assert status == 200
+    jsonschema.validate(found, schemas.PREDICTIONS)
+    assert found["predicts"] == "masked"
+    assert len(found["layers"]) == 3
+    length = len(inspection["rows"][0]["tokens"])
+    assert np.shape(found["ids"]) == np.shape(found["probabilities"]) == (3, length, 5)
+    # The last layer's predictions are the model's.
+    assert set(found["final_ranks"][-1]) == {0}
+    assert {str(x) for x in np.ravel(found["ids"])} == set(found["pieces"])
+
+
+def test_contributions_are_of_decoders(studio, inspection):
+    query = f"key={inspection['key']}&position=1"
+    status, found = studio.get(f"{API}/contributions?{query}")
+    assert status == 400
+    assert "decoder" in found["error"]
+
+
 def test_the_same_text_is_inspected_once(studio, inspection):
     _, again = inspect(studio, {"run": "one", "texts": TEXT})
     assert again["key"] == inspection["key"]
@@ -142,6 +173,12 @@ def test_hostile_texts(studio, text):
         ("attention?key={key}&layer=encoder_layer_9", 404),
         ("overview?key={key}&group=cross_attention", 404),
         ("overview?key={key}", 400),
+        ("flow?key={key}&group=cross_attention", 404),
+        ("predictions", 400),
+        ("predictions?key=none", 404),
+        ("contributions?key={key}", 400),
+        ("contributions?key={key}&position=x", 400),
+        ("contributions?key={key}&position=1&token=1&token=2", 400),
         ("nothing", 404),
         ("inspect", 404),
     ],
