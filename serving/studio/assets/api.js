@@ -64,3 +64,17 @@ export async function fetchOverview(key, group) {
   const query = new URLSearchParams({ key, group });
   return (await request(`overview?${query}`)).arrayBuffer();
 }
+
+export async function fetchFlow(key, group) {
+  const query = new URLSearchParams({ key, group });
+  return (await request(`flow?${query}`)).arrayBuffer();
+}
+
+export async function fetchPredictions(key) {
+  return (await request(`predictions?${new URLSearchParams({ key })}`)).json();
+}
+
+export async function fetchContributions(key, position, token) {
+  const query = new URLSearchParams({ key, position, token });
+  return (await request(`contributions?${query}`)).json();
+}

@@ -70,6 +70,7 @@ export function themeColors() {
     faint: color("faint"),
     panel: color("panel"),
     line: color("line"),
+    against: color("against"),
     accent: color("accent"),
     mark: color("mark"),
     border: color("border"),

@@ -5,16 +5,20 @@ import { AttentionMaps, combineHeads, makeUnits, mergeUnits } from "./attention.
 import { formatWeight } from "./canvas.js";
 import { themeName } from "./colors.js";
 import { at, element, fill, readTexts, textFields } from "./dom.js";
+import { FlowView } from "./flow_view.js";
 import { Hover } from "./hover.js";
+import { LensView } from "./lens_view.js";
 import { LinesView } from "./lines_view.js";
 import { MapView } from "./map_view.js";
 import { NumbersView } from "./numbers_view.js";
 import { OverviewView } from "./overview_view.js";
 import { savePicture } from "./pictures.js";
 import { PiecesView } from "./pieces_view.js";
+import { RadarView } from "./radar_view.js";
 import { clearError, fail, say } from "./shell.js";
 import { state, thresholdWeight, writeHash } from "./state.js";
 import { TEXT } from "./strings.js";
+import { TreeView } from "./tree_view.js";
 
 const MOST_TRIES = 6;
 
@@ -37,6 +41,11 @@ const hover = new Hover((held) => {
 const pieces = new PiecesView(at("pieces"), hover);
 const lines = new LinesView(at("panel-lines"), hover);
 const map = new MapView(at("panel-map"), hover);
+const tree = new TreeView(at("panel-tree"), hover, () => changed());
+const radar = new RadarView(at("panel-radar"));
+const views = { lines, map, tree, radar };
+const lens = new LensView(at("lens-view"), hover);
+const flow = new FlowView(at("flow-view"), hover);
 const numbers = new NumbersView(at("numbers"), hover);
 const overview = new OverviewView(at("overview"), (layer, head) => {
   Object.assign(state, { layer, head });
@@ -76,6 +85,7 @@ export const insidePage = {
   redraw() {
     overview.key = null;
     changed();
+    lens.draw();
   },
 };
 
@@ -138,6 +148,9 @@ async function changed() {
   const number = ++drawn;
   try {
     await Promise.all([showOverview(group, number), showOne(group, layer, number)]);
+    if (number !== drawn) return;
+    await Promise.all([showLens(), showFlow(group)]);
+    document.body.dataset.ready = String(Number(document.body.dataset.ready ?? 0) + 1);
   } catch (error) {
     // The server has made room for later texts: once more.
     if (error.status === 404) await look();
@@ -230,9 +243,32 @@ async function showOne(group, layer, number) {
   const least = thresholdWeight();
   lines.show(view, least);
   map.show(view, least);
+  tree.show(view, least);
+  radar.show(group.layers, state.layer, state.head, headName());
   numbers.show(view, least, layer, state.head, state.words);
   drawHover();
-  document.body.dataset.ready = String(Number(document.body.dataset.ready ?? 0) + 1);
+}
+
+async function showLens() {
+  at("lens").open = state.lens;
+  if (!state.lens) return;
+  at("lens-why").hidden = true;
+  at("lens-view").hidden = false;
+  try {
+    await lens.show(maps.inspection);
+  } catch (error) {
+    // Such as a model that predicts no tokens.
+    if (error.status !== 400) throw error;
+    lens.hide();
+    at("lens-why").textContent = error.message;
+    at("lens-why").hidden = false;
+    at("lens-view").hidden = true;
+  }
+}
+
+async function showFlow(group) {
+  at("flow").open = state.flow;
+  if (state.flow) await flow.show(maps.inspection, group);
 }
 
 function drawHover() {
@@ -240,6 +276,8 @@ function drawHover() {
   const spot = hover.spot();
   if (!at("panel-lines").hidden) lines.draw();
   if (!at("panel-map").hidden) map.drawHover();
+  if (!at("panel-tree").hidden) tree.draw();
+  if (state.flow) flow.draw();
   numbers.drawHover();
   colorPieces(spot);
   sayPair(spot);
@@ -340,6 +378,13 @@ function bind() {
     state.direction = event.target.value;
     changed();
   });
+  for (const name of ["lens", "flow"]) {
+    at(name).addEventListener("toggle", () => {
+      if (state[name] === at(name).open) return;
+      state[name] = at(name).open;
+      changed();
+    });
+  }
   at("tabs").addEventListener("click", (event) => chooseView(event.target.dataset.view));
   at("tabs").addEventListener("keydown", (event) => {
     const tabs = [...at("tabs").children];
@@ -363,8 +408,12 @@ function chooseView(name) {
 
 function save(what, kind) {
   if (!kind || !view) return;
-  const shown = what === "overview" ? overview : state.view === "lines" ? lines : map;
-  const part = what === "overview" ? TEXT.overviewTitle : TEXT.one(state.layer, headName());
+  const { shown, part } = {
+    overview: { shown: overview, part: TEXT.overviewTitle },
+    one: { shown: views[state.view], part: TEXT.one(state.layer, headName()) },
+    lens: { shown: lens, part: TEXT.lensTitle },
+    flow: { shown: flow, part: TEXT.flowTitle },
+  }[what];
   const group = maps.inspection.groups.length > 1 ? `${TEXT.groups[state.group]}, ` : "";
   savePicture(kind, shown, `${state.run}: ${group}${part}`, Object.values(state.texts).join(" · "));
 }

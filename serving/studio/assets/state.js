@@ -15,6 +15,10 @@ const DEFAULTS = {
   to: null, // the last layer
   direction: "to",
   ids: false,
+  children: 3, // of the tree
+  depth: 2,
+  lens: false, // whether the section is open
+  flow: false,
   held: null, // {side: "query" or "key", token}
 };
 
@@ -49,7 +53,11 @@ export function readHash() {
     special: flag("special"),
     ids: flag("ids"),
     threshold: Math.min(100, number("threshold", 0)),
-    view: choice("view", ["lines", "map"]),
+    view: choice("view", ["lines", "map", "tree", "radar"]),
+    children: Math.min(5, Math.max(1, number("children", DEFAULTS.children))),
+    depth: Math.min(4, Math.max(1, number("depth", DEFAULTS.depth))),
+    lens: flag("lens"),
+    flow: flag("flow"),
     metric: found.get("metric") ?? DEFAULTS.metric,
     from: number("from", 0),
     to: number("to", null),

@@ -116,7 +116,7 @@ export const TEXT = {
   meanName: "mean of all heads",
   maximumName: "maximum of all heads",
   numbersTitle: "Numbers of the head",
-  tabs: { lines: "Lines", map: "Map" },
+  tabs: { lines: "Lines", map: "Map", tree: "Tree", radar: "Radar" },
   linesLabel:
     "Lines from each token on the left to the tokens on the right that it attends to. Arrow keys move between tokens.",
   mapLabel:
@@ -134,6 +134,56 @@ export const TEXT = {
   scale: "weight, square-root scale",
   mergeHint:
     "With merged pieces, weights are added over the pieces of the attended word and averaged over those of the attending word.",
+
+  tree: {
+    label: "Tree of the tokens that a token attends to most",
+    hint: (label) => `What “${label}” attends to most, and what that attends to. Point at another token to begin there.`,
+    children: "Branches",
+    depth: "Levels",
+  },
+  radar: {
+    label: "Radar of the head's numbers",
+    hint: "From the middle, 0, to the edge. Weights reach 1 at the edge; entropy and distance their largest value in all heads.",
+    mean: "mean of the layer's heads",
+    axis: (name) => name.replace(/^To (the )?/, "→ "),
+    shares: ["confidence", "self", "previous", "next", "first"],
+  },
+  lensTitle: "Predictions by layer",
+  lens: {
+    label:
+      "Table of predictions: a column for each token, a row for each layer. Arrow keys move between cells, Enter explains one.",
+    hint: {
+      next: "The next token that each layer would predict, if it were the last (logit lens). Darker is more probable; the model's own prediction is on top. Click on a cell to see which parts of the model are for it.",
+      masked: "The token that each layer would put at each place, if it were the last (logit lens), also at tokens that are not masked. The model's own prediction is on top.",
+    },
+    embeddings: "emb.",
+    embeddingsName: "The embeddings",
+    said: (layer, token, top, final, rank) =>
+      `${layer}, at “${token}”: ${top}. The model's own prediction, “${final}”, is here number ${rank.toLocaleString("en")}.`,
+  },
+  contributions: {
+    label: "Bars of the contributions of each part",
+    title: "Contributions",
+    of: (token, against) => `Why “${token}” and not “${against}”`,
+    hint: (token, against, difference) =>
+      `The logit of “${token.piece}” (probability ${token.probability.toPrecision(2)}) minus that of “${against.piece}” (${against.probability.toPrecision(2)}) is ${difference.toFixed(3)}: the sum of what each part adds directly (Elhage et al., 2021).`,
+    part: ({ layer, head }) => {
+      const name = layer
+        .replace(/(?:decoder|encoder)_layer_(\d+)/, "L$1")
+        .replaceAll("_", " ")
+        .replace("/", " ");
+      return head === null ? name : `${name}, head ${head}`;
+    },
+    rest: (count) => `${count} other parts`,
+  },
+  flowTitle: "Flow between layers",
+  flow: {
+    label: "Flow from the tokens of the input to those of the last layer",
+    hint: "Where the vectors of the last layer, on the right, come from: half through the residual connection, half by attention, as a mean over heads. What arrives on the left is the attention rollout (Abnar & Zuidema, 2020). Point at a token to see its own flow.",
+    input: "input",
+    tooLong: (most) => `The flow is drawn for texts of up to ${most} tokens.`,
+    onlySelf: "The flow is drawn for self-attention: choose it at “Attention”.",
+  },
 
   save: "Save",
   saveAs: (kind) => `Save this view as ${kind}`,

@@ -60,6 +60,18 @@ export class SvgContext {
     this.path += `M${short(x)} ${short(y)}`;
   }
 
+  lineTo(x, y) {
+    this.path += `L${short(x)} ${short(y)}`;
+  }
+
+  closePath() {
+    this.path += "Z";
+  }
+
+  fill() {
+    this._add("path", { d: this.path, fill: this.fillStyle });
+  }
+
   bezierCurveTo(...places) {
     this.path += `C${places.map(short).join(" ")}`;
   }

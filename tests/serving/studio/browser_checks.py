@@ -5,6 +5,7 @@ Every check also fails if the page logs an error, sends a request elsewhere, or 
 answer that it did not expect.
 """
 
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -23,6 +24,8 @@ HOSTILE = (
 )
 PATIENCE = 60_000  # milliseconds; a model is loaded first
 MARKED, MARKS = ".chip.marked", "#panel-map .marks"
+VIEWS = ("lines", "map", "tree", "radar")
+PICTURES = ("one", "overview", "lens", "flow")
 TITLE, LINES = "#one-title", "#panel-lines canvas"
 
 
@@ -146,6 +149,79 @@ def check_hover(browser: Browser, url: str) -> None:
         assert "held=key.2" in page.url
 
 
+def check_predictions(browser: Browser, url: str) -> None:
+    """Each layer's predictions are read, and a decoder's are explained."""
+    with opened(browser, with_state(url)) as page:
+        cells = page.locator("#lens-view .scroller canvas")
+        expect(cells).to_be_hidden()
+        page.click("#lens summary")
+        expect(cells).to_be_visible()
+        expect(page.locator("#lens-view .hint").first).to_contain_text("logit lens")
+        assert "lens=1" in page.url
+        # The second token, in the last layer: its own prediction.
+        cells.hover(position={"x": 34 + 74 + 20, "y": 36})
+        said = page.locator("#lens-view .pair")
+        expect(said).to_contain_text("L1, at “ret")
+        expect(said).to_contain_text("is here number 1.")
+        expect(page.locator(MARKED)).to_have_count(1)
+        # An encoder's head is not linear.
+        cells.click(position={"x": 34 + 74 + 20, "y": 36})
+        expect(page.locator("#lens-view h3")).to_be_hidden()
+    with opened(browser, with_state(url, run="causal", lens=1)) as page:
+        expect(page.locator("#lens-view .hint").first).to_contain_text("logit lens")
+        page.focus("#lens-view .scroller canvas")
+        for key in ("ArrowRight", "ArrowRight", "Enter"):
+            page.keyboard.press(key)
+        expect(page.locator("#lens-view h3")).to_contain_text("Why “")
+        expect(page.locator("#lens-view h3 + .hint")).to_contain_text("minus")
+        require_accessible(page)
+
+
+def check_flow(browser: Browser, url: str) -> None:
+    """The flow follows the token that is pointed at; cross-attention has none."""
+    with opened(browser, with_state(url, flow=1)) as page:
+        flow = page.locator("#flow-view canvas")
+        flow.hover(position={"x": 30, "y": 24 + 22 * 2 + 8})
+        expect(page.locator(MARKED)).to_have_count(1)
+        expect(page.locator(".chip").nth(2)).to_have_class(re.compile("marked"))
+        # Links are divided, never lost.
+        sums = page.evaluate(
+            """async () => {
+              const { spread } = await import("./flow_view.js");
+              const maps = Float32Array.of(1, 0, 0.5, 0.5, 0.75, 0.25, 0, 1);
+              return [...spread(maps, 2, 2, [0]).amounts];
+            }"""
+        )
+        assert sums == [0.875, 0.125, 0.75, 0.25, 1, 0]
+    with opened(browser, f"{url}#run=seq2seq&group=cross_attention&flow=1") as page:
+        expect(page.locator("#flow-view .hint")).to_contain_text("self-attention")
+        expect(page.locator("#flow-view canvas")).to_be_hidden()
+
+
+def check_tree(browser: Browser, url: str) -> None:
+    """The tree grows from the token that is pointed at."""
+    with opened(browser, with_state(url, view="tree", children=2)) as page:
+        expect(page.locator("#panel-tree select").first).to_have_value("2")
+        page.locator(".chip").nth(3).hover()
+        piece = page.locator(".chip").nth(3).inner_text().strip()
+        expect(page.locator("#panel-tree .hint")).to_contain_text(f"{piece}”")
+        page.select_option("#panel-tree select >> nth=1", "3")
+        assert "depth=3" in page.url
+        # By hand: 0 attends most to 1 and 2, 1 to 2, which is in the tree already.
+        found = page.evaluate(
+            """async () => {
+              const { growTree } = await import("./tree_view.js");
+              const units = [{}, {}, {}];
+              const weights = [0.1, 0.6, 0.3, 0.2, 0.3, 0.5, 0.9, 0.1, 0];
+              const view = { weights, queries: units, keys: units };
+              const one = growTree(view, 0, 1, 2, 0);
+              const child = one.children[0];
+              return [child.unit, child.weight, child.children[0].unit];
+            }"""
+        )
+        assert found == [1, 0.6, 2]
+
+
 def check_keyboard(browser: Browser, url: str) -> None:
     """Everything can be reached and chosen without a pointer."""
     with opened(browser, with_state(url)) as page:
@@ -234,8 +310,11 @@ def check_no_maps(browser: Browser, url: str) -> None:
 def check_accessible(browser: Browser, url: str) -> None:
     """Axe finds nothing, in both themes and both views."""
     for scheme in ("light", "dark"):
-        for view in ("lines", "map"):
-            address = with_state(url, view=view, held="query.2", metric="self")
+        for view in VIEWS:
+            sections = {"lens": 1, "flow": 1}
+            address = with_state(
+                url, view=view, held="query.2", metric="self", **sections
+            )
             with opened(browser, address, scheme=scheme) as page:
                 require_accessible(page)
     with opened(browser, with_state(url)) as page:
@@ -248,8 +327,8 @@ def check_accessible(browser: Browser, url: str) -> None:
 def check_widths(browser: Browser, url: str) -> None:
     """Nothing is wider than the window."""
     for width in (360, 768, 1280, 2560):
-        for view in ("lines", "map"):
-            address = with_state(url, view=view)
+        for view in VIEWS:
+            address = with_state(url, view=view, lens=1, flow=1)
             with opened(browser, address, width=width) as page:
                 wide = page.evaluate("document.documentElement.scrollWidth")
                 assert wide <= width, (width, wide)
@@ -262,11 +341,11 @@ def check_pictures(browser: Browser, url: str) -> None:
     """Views are saved as PNG and SVG."""
     with (
         tempfile.TemporaryDirectory() as name,
-        opened(browser, with_state(url, HOSTILE)) as page,
+        opened(browser, with_state(url, HOSTILE, lens=1, flow=1)) as page,
     ):
-        for view in ("lines", "map"):
+        for view in VIEWS:
             page.click(f"#tab-{view}")
-            for what in ("one", "overview"):
+            for what in PICTURES if view == "lines" else ("one",):
                 for kind in ("png", "svg"):
                     with page.expect_download() as found:
                         page.click(f"[data-save={what}] [data-kind={kind}]")
