@@ -1,71 +1,68 @@
 """Numbers that summarize the attention map of each head."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-# Means over the queries of one text; weights of a query sum to 1.
+from transbeam.model.inspect.attention_statistics import OFFSETS
+
+# Means over the tokens of one text, as `transbeam analyze` computes them over many:
+# see `attention_statistics`. Weights of a token sum to 1.
 SUMMARIES: Mapping[str, str] = {
     "entropy": "Entropy of the weights in nats, -sum(a ln a)",
     "confidence": "Largest weight (Voita et al., 2019)",
     "distance": "Distance |i - j| in tokens, weighted by the weights",
     "self": "Weight on the token itself",
-    "previous": "Weight on the previous token, of tokens that have one",
-    "next": "Weight on the next token, of tokens that have one",
+    "previous": "Weight on the previous token; 0 for the first one",
+    "next": "Weight on the next token; 0 for the last one",
     "first": "Weight on the first token",
+    "first_to_second": "Weight of the first text's tokens on those of the second text",
+    "second_to_first": "Weight of the second text's tokens on those of the first text",
 }
+_NAMES = {"self": 0, "previous": -1, "next": 1}
 
 
 def summarize_heads(
-    maps: np.ndarray, *, same_tokens: bool
+    sums: Mapping[str, Any], maps: np.ndarray, texts: Sequence[int | None]
 ) -> dict[str, np.ndarray | None]:
-    """Computes the summaries of each head of a layer, for one text.
+    """Summarizes each head of a layer, for one text or pair.
 
     Args:
-        maps: float32 `(H, T, S)`: weights of T queries over S keys, without padding.
-        same_tokens: Whether queries and keys are the same tokens; in cross-attention
-            they are not, and there is no distance and no own, previous or next token.
+        sums: The layer's sums of `attention_statistics`, for one row.
+        maps: float32 `(H, T, S)`: the layer's weights.
+        texts: Index of the text of each token, None for special tokens; empty in
+            cross-attention, where queries and keys are of other rows.
 
     Returns:
         float32 `(H,)` by the names of `SUMMARIES`; None for a summary that is not
         defined.
 
     Example:
-    >>> maps = np.float32([[[1, 0], [0.5, 0.5]]])
-    >>> found = summarize_heads(maps, same_tokens=True)
+    >>> maps = np.float32([[[1, 0, 0], [0, 0.5, 0.5], [0.25, 0.75, 0]]])
+    >>> sums = {"queries": [3], "entropy": [[1.2556]], "confidence": [[2.25]]}
+    >>> found = summarize_heads(sums, maps, [0, None, 1])
     >>> {name: round(float(values[0]), 4) for name, values in found.items()
     ...     if values is not None}  # doctest: +NORMALIZE_WHITESPACE
-    {'entropy': 0.3466, 'confidence': 0.75, 'distance': 0.25, 'self': 0.75,
-     'previous': 0.5, 'next': 0.0, 'first': 0.75}
-
-    References:
-        Clark et al., 2019, What Does BERT Look At?, sections 3.1 and 3.3; Voita et
-        al., 2019, Analyzing Multi-Head Self-Attention, section 5.1.
+    {'entropy': 0.4185, 'confidence': 0.75, 'first_to_second': 0.0,
+     'second_to_first': 0.25}
     """
-    logarithms = np.log(np.where(maps > 0, maps, 1))
-    found: dict[str, np.ndarray | None] = dict.fromkeys(SUMMARIES)
-    found |= {
-        "entropy": -(maps * logarithms).sum(axis=2).mean(axis=1),
-        "confidence": maps.max(axis=2).mean(axis=1),
-        "first": maps[:, :, 0].mean(axis=1),
+    means = {
+        name: np.asarray(values)[0] / np.asarray(sums["queries"])[0]
+        for name, values in sums.items()
+        if name in SUMMARIES or name == "offsets"
     }
-    if same_tokens:
-        places = np.arange(maps.shape[1])
-        distances = np.abs(places[:, None] - places).astype(np.float32)
-        weighted = np.einsum("hts,ts->ht", maps, distances)
-        found |= {
-            "distance": weighted.mean(axis=1),
-            "self": _diagonal_mean(maps, 0),
-            "previous": _diagonal_mean(maps, -1),
-            "next": _diagonal_mean(maps, 1),
-        }
+    found: dict[str, np.ndarray | None] = dict.fromkeys(SUMMARIES)
+    if "offsets" in means:
+        offsets = means.pop("offsets")  # (H, 17)
+        for name, offset in _NAMES.items():
+            found[name] = offsets[:, OFFSETS.index(offset)]
+    found |= means
+    first, second = (np.array([text == x for text in texts]) for x in (0, 1))
+    if first.any() and second.any():
+        found["first_to_second"] = maps[:, first][:, :, second].sum(2).mean(1)
+        found["second_to_first"] = maps[:, second][:, :, first].sum(2).mean(1)
     return found
-
-
-def _diagonal_mean(maps: np.ndarray, offset: int) -> np.ndarray | None:
-    """Returns the mean weight at an offset; None if a single token has no neighbor."""
-    diagonal = np.diagonal(maps, offset, axis1=1, axis2=2)
-    return diagonal.mean(axis=1) if diagonal.size else None
 
 
 def pool_maps(maps: np.ndarray, most: int) -> np.ndarray:

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.schema.objectives.supervised import TextToTextConfig
+from transbeam.model.inspect.attention_statistics import recorded_statistics
 from transbeam.model.inspect.flow.attention_rollout import mean_with_residual
 from transbeam.model.inspect.token_attention import read_token_attention
 from transbeam.serving.base.trained_run import TrainedRun
@@ -183,12 +184,13 @@ class InspectedModel:
         # Masked positions, which only the head of a masked model reads.
         unread = {name: np.zeros((1, 1), np.int32) for name in self.model.input}
         inputs = unread | inputs
-        seen = read_token_attention(self.model, inputs)
+        with recorded_statistics(self.model, inputs) as statistics:
+            seen = read_token_attention(self.model, inputs)
         return Inspection(
             run=self._facts.name,
             inputs=inputs,
             rows=list(rows.values()),
-            groups=_groups(seen, list(rows), inputs),
+            groups=_groups(seen, statistics, rows, inputs),
             truncated=bool(truncated[0]),
             limit=self.limit,
         )
@@ -232,9 +234,13 @@ def _without_padding(padded: Mapping[str, tf.Tensor]) -> dict[str, np.ndarray]:
 
 
 def _groups(
-    seen: Mapping[str, Any], sides: Sequence[str], inputs: Mapping[str, np.ndarray]
+    seen: Mapping[str, Any],
+    statistics: Mapping[str, Mapping[str, Any]],
+    rows: Mapping[str, TokenRow],
+    inputs: Mapping[str, np.ndarray],
 ) -> list[MapGroup]:
     found = []
+    sides = list(rows)
     for name, group in attention_groups(inputs).items():
         numbers = {
             path: int(match[1])
@@ -243,7 +249,9 @@ def _groups(
         }
         paths = sorted(numbers, key=lambda path: numbers[path])
         whole = [np.asarray(seen[path], np.float32)[0] for path in paths]
-        same = group.queries == group.keys
+        texts = []
+        if group.queries == group.keys:
+            texts = [token.text for token in rows[group.queries].tokens]
         found.append(
             MapGroup(
                 name=name,
@@ -251,7 +259,10 @@ def _groups(
                 keys=sides.index(group.keys),
                 paths=paths,
                 maps=[maps.astype(np.float16) for maps in whole],
-                summaries=[summarize_heads(m, same_tokens=same) for m in whole],
+                summaries=[
+                    summarize_heads(statistics[path], maps, texts)
+                    for path, maps in zip(paths, whole, strict=True)
+                ],
             )
         )
     return found

@@ -103,10 +103,21 @@ export const TEXT = {
     self: { name: "To itself", definition: "Mean weight of tokens on themselves." },
     previous: {
       name: "To the previous token",
-      definition: "Mean weight on the previous token.",
+      definition: "Mean weight on the previous token; the first one counts as 0.",
     },
-    next: { name: "To the next token", definition: "Mean weight on the next token." },
+    next: {
+      name: "To the next token",
+      definition: "Mean weight on the next token; the last one counts as 0.",
+    },
     first: { name: "To the first token", definition: "Mean weight on the first token." },
+    first_to_second: {
+      name: "From the first text to the second",
+      definition: "Weight of the first text's tokens on the second text, mean over these tokens.",
+    },
+    second_to_first: {
+      name: "From the second text to the first",
+      definition: "Weight of the second text's tokens on the first text, mean over these tokens.",
+    },
   },
   cell: (layer, head, value) => `Layer ${layer}, head ${head}${value}`,
   layerLabel: (layer) => `L${layer}`,
@@ -145,8 +156,9 @@ export const TEXT = {
     label: "Radar of the head's numbers",
     hint: "From the middle, 0, to the edge. Weights reach 1 at the edge; entropy and distance their largest value in all heads.",
     mean: "mean of the layer's heads",
-    axis: (name) => name.replace(/^To (the )?/, "→ "),
-    shares: ["confidence", "self", "previous", "next", "first"],
+    axis: (name) =>
+      name.replace(/^To (the )?/, "→ ").replace(/^From the (.*) text to the (.*)/, "$1 → $2 text"),
+    shares: ["confidence", "self", "previous", "next", "first", "first_to_second", "second_to_first"],
   },
   lensTitle: "Predictions by layer",
   lens: {

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.serving.session import asking
+from tests.serving.studio.test_head_summaries import summaries_of
 from tests.serving.untrained import TINY as TINY_CONFIGS
 from tests.serving.untrained import untrained
 from transbeam.configs.loader.run_folder import Stage, save_config
@@ -55,6 +56,13 @@ def test_tokens_and_maps_are_those_of_the_signature(kind, tokenizers):
         _, queries, keys = groups[group.name]
         expected = answer[group.name][0, :, :, : lengths[queries], : lengths[keys]]
         np.testing.assert_allclose(np.stack(group.maps), expected, atol=1e-3)
+        for maps, summaries in zip(expected, group.summaries, strict=True):
+            same = group.queries == group.keys
+            for name, values in summaries_of(maps, same_tokens=same).items():
+                np.testing.assert_allclose(summaries[name], values, atol=1e-4)
+            assert (summaries["distance"] is None) == (not same)
+            is_pair = kind == "sentence_pairs"
+            assert (summaries["first_to_second"] is not None) == is_pair
         assert list(rows)[group.queries] == queries
         assert list(rows)[group.keys] == keys
     plain = dict.fromkeys(texts, "Returns a list of the names.")
@@ -72,6 +80,9 @@ def test_weights_in_blocks_are_put_at_their_tokens(kind, tokenizers):
     for maps in group.maps:
         assert maps.shape[1:] == (length, length)
         np.testing.assert_allclose(maps.sum(axis=2, dtype="f4"), 1, atol=2e-3)
+    for maps, summaries in zip(group.maps, group.summaries, strict=True):
+        for name, values in summaries_of(maps).items():
+            np.testing.assert_allclose(summaries[name], values, rtol=0.01, atol=2e-3)
 
 
 def test_a_text_over_the_limit_is_cut(tokenizers, monkeypatch):

@@ -12,10 +12,10 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.serving.conftest import TINY, make_run
 from tests.serving.server.conftest import SECRET, running, settings_for
+from tests.serving.studio.test_head_summaries import summaries_of
 from transbeam.configs.base.errors import UserError
 from transbeam.serving.server.configuration.limits import Limits
 from transbeam.serving.studio import schemas
-from transbeam.serving.studio.head_summaries import summarize_heads
 
 API = "/studio/api"
 TEXT = {"text": "returns a [MASK] of the same shape"}
@@ -83,8 +83,7 @@ def test_maps_come_as_bytes_layer_by_layer(studio, inspection):
         assert (status, headers["content-type"]) == (200, "application/octet-stream")
         maps = np.frombuffer(body, "<f2").reshape(layer["heads"], length, length)
         np.testing.assert_allclose(maps.sum(axis=2, dtype="f4"), 1, atol=2e-3)
-        summaries = summarize_heads(maps.astype("f4"), same_tokens=True)
-        for name, values in summaries.items():
+        for name, values in summaries_of(maps).items():
             np.testing.assert_allclose(layer["summaries"][name], values, atol=5e-3)
         layers.append(maps)
     query = f"key={inspection['key']}&group={group['name']}"
