@@ -7,6 +7,9 @@ what it returns takes the activation's place. Activations with a name:
 
 - `BLOCK/self_attention/heads` and `BLOCK/cross_attention/heads`: the heads' outputs
   before the output projection, `(B, T, H, K)`;
+- `BLOCK/self_attention/queries` and `keys`, and those of `cross_attention`: after the
+  rotation by positions and before scaling, `(B, T, H, K)` and `(B, T, G, K)`; of global
+  tokens the first of two projections;
 - `BLOCK/feedforward/units`: the activated intermediate vectors, `(B, T, I)`;
 - `BLOCK/SUBLAYER_residual/update`: what a sub-layer adds to the residual stream,
   `(B, T, D)`;

@@ -19,7 +19,9 @@ from transbeam.serving.studio.inspected_model import (
     MapGroup,
 )
 from transbeam.serving.studio.layer_predictions import predict_by_layer
+from transbeam.serving.studio.query_key import multiply_query_and_key
 from transbeam.serving.studio.run_facts import RunFacts
+from transbeam.serving.studio.stages import describe_stages
 from transbeam.serving.studio.studio_error import StudioError
 
 _KEPT_BYTES = 2 * MOST_BYTES
@@ -181,6 +183,39 @@ class Inspections:
             key,
             lambda inspected, inspection: explain_prediction(
                 inspected, inspection, position, token, against
+            ),
+        )
+
+    def stages(self, key: str) -> dict[str, Any]:
+        """Returns the stages of a text's way; see `describe_stages`.
+
+        Args:
+            key: The key of an inspection.
+
+        Raises:
+            StudioError: There is no such inspection.
+        """
+        return self._compute(key, describe_stages)
+
+    def query_key(
+        self, key: str, layer: str, head: int, query: int, attended: int
+    ) -> dict[str, Any]:
+        """Returns the products of a query and a key; see `multiply_query_and_key`.
+
+        Args:
+            key: The key of an inspection.
+            layer: See `multiply_query_and_key`.
+            head: See `multiply_query_and_key`.
+            query: See `multiply_query_and_key`.
+            attended: See `multiply_query_and_key`.
+
+        Raises:
+            StudioError: There is no such inspection, layer, head or token.
+        """
+        return self._compute(
+            key,
+            lambda inspected, inspection: multiply_query_and_key(
+                inspected, inspection, layer, head, query, attended
             ),
         )
 

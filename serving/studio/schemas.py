@@ -175,3 +175,33 @@ CONTRIBUTIONS = _object(
         },
     }
 )
+
+STAGES = _object(
+    {
+        "stages": _list(
+            _object(
+                {
+                    "part": {"enum": ["input", "embeddings", "block", "output"]},
+                    "path": _TEXT,
+                    "shape": {"description": "Without the batch", **_list(_COUNT)},
+                    "length": {
+                        "description": "Mean L2 norm of the tokens' vectors",
+                        **_or_null(_NUMBER),
+                    },
+                }
+            )
+        )
+    }
+)
+
+QUERY_KEY = _object(
+    {
+        "query": {"description": "The query of the attending token", **_list(_NUMBER)},
+        "key": {"description": "The key of the attended token", **_list(_NUMBER)},
+        "products": {
+            "description": "By dimension, scaled as the score is",
+            **_list(_NUMBER),
+        },
+        "score": {"description": "Their sum, without biases of positions", **_NUMBER},
+    }
+)

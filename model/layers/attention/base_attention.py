@@ -190,12 +190,17 @@ class Attention(SameShapeLayer):
             position_ids: int `(B, T)`, or None for 0, 1, 2, ... in each row.
 
         Returns:
-            Queries `(B, T, H, K)`, already scaled, and keys and values, both `(B, T, G,
+            Queries `(B, T, H, K)` after `scale`, and keys and values, both `(B, T, G,
             K)`.
         """
         query, key, value = map(self.split, self._dense(inputs))
         query, key = (self.rotate(x, position_ids) for x in (query, key))
+        query, key = self.name_activations(query, key)
         return self.scale(query), key, value
+
+    def name_activations(self, query, key):
+        """Names the queries and keys, before scaling; see `activation_hooks`."""
+        return activation(self, "queries", query), activation(self, "keys", key)
 
     def rotate(self, x, position_ids=None):
         """Rotates queries or keys `(B, T, heads, K)` by their positions, with RoPE."""

@@ -83,8 +83,9 @@ class CrossAttention(MultiHeadAttention):
         def row_bias(start, size):
             return mask_bias(row_mask(start, size))
 
-        query = self.scale(self.split(self.query(inputs)))
-        key, value = self.split(self.key(context)), self.split(self.value(context))
+        query, key = self.split(self.query(inputs)), self.split(self.key(context))
+        query, key = self.name_activations(query, key)
+        query, value = self.scale(query), self.split(self.value(context))
         keys = row_keys(sequence_info, row_mask)
         outputs = self._attend(query, key, value, row_bias, keys, training=training)
         return self.join(outputs)

@@ -15,7 +15,7 @@ TAG = "the studio"
 API = "/studio/api"
 RUNS, INSPECT = f"{API}/runs", f"{API}/inspect"
 ATTENTION, OVERVIEW = f"{API}/attention", f"{API}/overview"
-FLOW = f"{API}/flow"
+FLOW, STAGES, QUERY_KEY = f"{API}/flow", f"{API}/stages", f"{API}/query-key"
 PREDICTIONS, CONTRIBUTIONS = f"{API}/predictions", f"{API}/contributions"
 BYTES = "application/octet-stream"
 
@@ -25,6 +25,8 @@ SCHEMAS: Json = {
     "studio.inspect.answer": schemas.INSPECTION,
     "studio.predictions": schemas.PREDICTIONS,
     "studio.contributions": schemas.CONTRIBUTIONS,
+    "studio.stages": schemas.STAGES,
+    "studio.query_key": schemas.QUERY_KEY,
 }
 
 # Refusals of what is computed with the model.
@@ -111,6 +113,37 @@ def describe_studio() -> dict[str, Any]:
                 "parameters": [
                     _query("key", "The key of an inspection"),
                     _query("group", "The name of a group of self-attention layers"),
+                ],
+            }
+        },
+        STAGES: {
+            "get": {
+                **_operation(
+                    "studio_stages",
+                    "A text's way through the model, with shapes",
+                    answered(
+                        "In the order of computation",
+                        reference("schemas", "studio.stages"),
+                    ),
+                    *_COMPUTED,
+                ),
+                "parameters": [_query("key", "The key of an inspection")],
+            }
+        },
+        QUERY_KEY: {
+            "get": {
+                **_operation(
+                    "studio_query_key",
+                    "What each dimension adds to the score of two tokens",
+                    answered("By dimension", reference("schemas", "studio.query_key")),
+                    *_COMPUTED,
+                ),
+                "parameters": [
+                    _query("key", "The key of an inspection"),
+                    _query("layer", "The path of a layer"),
+                    _number("head", "The head", True),
+                    _number("query", "Index of the attending token", True),
+                    _number("attended", "Index of the attended token", True),
                 ],
             }
         },

@@ -28,8 +28,10 @@ from transbeam.serving.server.studio_api.description import (
     INSPECT,
     OVERVIEW,
     PREDICTIONS,
+    QUERY_KEY,
     RUNS,
     SCHEMAS,
+    STAGES,
     describe_studio,
 )
 from transbeam.serving.studio.inspections import Inspections
@@ -104,8 +106,18 @@ class StudioApi:
                 return _json(await self._compute(request, work))
             case _ if path == CONTRIBUTIONS and request.method in _READS:
                 [key] = _queries(request, "key")
-                numbers = _read_numbers(request, "position", "token", "against")
-                work = partial(self._inspections.contributions, key, *numbers)
+                [position] = _read_numbers(request, "position")
+                found = _read_choices(request, "token", "against")
+                work = partial(self._inspections.contributions, key, position, *found)
+                return _json(await self._compute(request, work))
+            case _ if path == STAGES and request.method in _READS:
+                [key] = _queries(request, "key")
+                work = partial(self._inspections.stages, key)
+                return _json(await self._compute(request, work))
+            case _ if path == QUERY_KEY and request.method in _READS:
+                key, layer = _queries(request, "key", "layer")
+                numbers = _read_numbers(request, "head", "query", "attended")
+                work = partial(self._inspections.query_key, key, layer, *numbers)
                 return _json(await self._compute(request, work))
         raise StatusError(
             StatusCode.NOT_FOUND,
@@ -180,23 +192,22 @@ def _queries(request: Request, *names: str) -> list[str]:
     return found
 
 
-def _read_numbers(request: Request, *names: str) -> list[int | None]:
-    """Returns the values of query parameters that are numbers.
-
-    Args:
-        request: The request.
-        names: The parameters; the first one is required, others are None without one.
-    """
-    found: list[int | None] = []
-    for number, name in enumerate(names):
-        values = request.query_params.getlist(name)
-        if not values and number:
-            found.append(None)
-        elif len(values) == 1 and _NUMBER.fullmatch(values[0]):
-            found.append(int(values[0]))
-        else:
-            raise invalid(f"expected one number {name!r}, found {values}")
+def _read_numbers(request: Request, *names: str) -> list[int]:
+    """Returns the values of required query parameters that are numbers."""
+    found = []
+    for name, value in zip(names, _queries(request, *names), strict=True):
+        if not _NUMBER.fullmatch(value):
+            raise invalid(f"{name}={value}: expected a number, such as 0")
+        found.append(int(value))
     return found
+
+
+def _read_choices(request: Request, *names: str) -> list[int | None]:
+    """Returns the numbers of query parameters; None for one that is left out."""
+    return [
+        _read_numbers(request, name)[0] if name in request.query_params else None
+        for name in names
+    ]
 
 
 async def _found(work: Callable[[], _Found]) -> _Found:

@@ -78,3 +78,11 @@ export async function fetchContributions(key, position, token) {
   const query = new URLSearchParams({ key, position, token });
   return (await request(`contributions?${query}`)).json();
 }
+
+export async function fetchStages(key) {
+  return (await request(`stages?${new URLSearchParams({ key })}`)).json();
+}
+
+export async function fetchQueryKey(key, choice) {
+  return (await request(`query-key?${new URLSearchParams({ key, ...choice })}`)).json();
+}

@@ -14,8 +14,10 @@ import { NumbersView } from "./numbers_view.js";
 import { OverviewView } from "./overview_view.js";
 import { savePicture } from "./pictures.js";
 import { PiecesView } from "./pieces_view.js";
+import { QueryKeyView } from "./query_key_view.js";
 import { RadarView } from "./radar_view.js";
 import { clearError, fail, say } from "./shell.js";
+import { StagesView } from "./stages_view.js";
 import { state, thresholdWeight, writeHash } from "./state.js";
 import { TEXT } from "./strings.js";
 import { TreeView } from "./tree_view.js";
@@ -30,7 +32,10 @@ let drawn = 0; // number of the last rendering, so that older ones are dropped
 // Several movements of the pointer within a frame are drawn once.
 let waiting = false;
 const hover = new Hover((held) => {
-  if (held) writeHash();
+  if (held) {
+    writeHash();
+    if (state.view === "score") score.hold();
+  }
   if (waiting) return;
   waiting = true;
   requestAnimationFrame(() => {
@@ -43,7 +48,9 @@ const lines = new LinesView(at("panel-lines"), hover);
 const map = new MapView(at("panel-map"), hover);
 const tree = new TreeView(at("panel-tree"), hover, () => changed());
 const radar = new RadarView(at("panel-radar"));
-const views = { lines, map, tree, radar };
+const score = new QueryKeyView(at("panel-score"), hover);
+const views = { lines, map, tree, radar, score };
+const stages = new StagesView(at("stages-view"));
 const lens = new LensView(at("lens-view"), hover);
 const flow = new FlowView(at("flow-view"), hover);
 const numbers = new NumbersView(at("numbers"), hover);
@@ -149,7 +156,7 @@ async function changed() {
   try {
     await Promise.all([showOverview(group, number), showOne(group, layer, number)]);
     if (number !== drawn) return;
-    await Promise.all([showLens(), showFlow(group)]);
+    await Promise.all([showStages(), showLens(), showFlow(group)]);
     document.body.dataset.ready = String(Number(document.body.dataset.ready ?? 0) + 1);
   } catch (error) {
     // The server has made room for later texts: once more.
@@ -247,6 +254,12 @@ async function showOne(group, layer, number) {
   radar.show(group.layers, state.layer, state.head, headName());
   numbers.show(view, least, layer, state.head, state.words);
   drawHover();
+  if (state.view === "score") await score.show(view, maps.inspection.key, layer.path, state.head);
+}
+
+async function showStages() {
+  at("stages").open = state.stages;
+  if (state.stages) await stages.show(maps.inspection);
 }
 
 async function showLens() {
@@ -378,7 +391,7 @@ function bind() {
     state.direction = event.target.value;
     changed();
   });
-  for (const name of ["lens", "flow"]) {
+  for (const name of ["stages", "lens", "flow"]) {
     at(name).addEventListener("toggle", () => {
       if (state[name] === at(name).open) return;
       state[name] = at(name).open;

@@ -17,7 +17,8 @@ const DEFAULTS = {
   ids: false,
   children: 3, // of the tree
   depth: 2,
-  lens: false, // whether the section is open
+  stages: false, // whether the section is open
+  lens: false,
   flow: false,
   held: null, // {side: "query" or "key", token}
 };
@@ -53,9 +54,10 @@ export function readHash() {
     special: flag("special"),
     ids: flag("ids"),
     threshold: Math.min(100, number("threshold", 0)),
-    view: choice("view", ["lines", "map", "tree", "radar"]),
+    view: choice("view", ["lines", "map", "tree", "radar", "score"]),
     children: Math.min(5, Math.max(1, number("children", DEFAULTS.children))),
     depth: Math.min(4, Math.max(1, number("depth", DEFAULTS.depth))),
+    stages: flag("stages"),
     lens: flag("lens"),
     flow: flag("flow"),
     metric: found.get("metric") ?? DEFAULTS.metric,

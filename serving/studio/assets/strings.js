@@ -127,7 +127,7 @@ export const TEXT = {
   meanName: "mean of all heads",
   maximumName: "maximum of all heads",
   numbersTitle: "Numbers of the head",
-  tabs: { lines: "Lines", map: "Map", tree: "Tree", radar: "Radar" },
+  tabs: { lines: "Lines", map: "Map", tree: "Tree", radar: "Radar", score: "Query · key" },
   linesLabel:
     "Lines from each token on the left to the tokens on the right that it attends to. Arrow keys move between tokens.",
   mapLabel:
@@ -159,6 +159,28 @@ export const TEXT = {
     axis: (name) =>
       name.replace(/^To (the )?/, "→ ").replace(/^From the (.*) text to the (.*)/, "$1 → $2 text"),
     shares: ["confidence", "self", "previous", "next", "first", "first_to_second", "second_to_first"],
+  },
+  queryKey: {
+    label: "Query, key and their products by dimension",
+    query: "query of the attending token",
+    key: "key of the attended token",
+    products: (most) => `products, up to ±${most.toPrecision(2)}; their sum is the score`,
+    hint: (query, key, score, weight) =>
+      `The score of “${query}” → “${key}” is ${score.toFixed(3)}, without biases of positions; its weight is ${weight}. Blue or yellow adds to it, the other color takes away. Hold a token to choose it.`,
+    oneHead: "Choose a single head: means and maxima of heads have no query.",
+  },
+  stagesTitle: "Stages and shapes",
+  stages: {
+    hint: "What the model computes of the text, in its order. Lengths are mean L2 norms of the tokens' vectors; updates are what a part adds to its input.",
+    columns: ["Stage", "Shape", "Length"],
+    text: (row) => (row === "Tokens" ? "text" : `text of the ${row.toLowerCase()}`),
+    characters: (count) => `${count.toLocaleString("en")} characters`,
+    pieces: "tokens",
+    name: (path) =>
+      path
+        .replace(/(encoder|decoder)_layer_(\d+)/, "layer $2")
+        .replaceAll("_", " ")
+        .replaceAll("/", " · "),
   },
   lensTitle: "Predictions by layer",
   lens: {

@@ -10,6 +10,7 @@ from tests.model.conftest import VOCABULARY_SIZE, small_config
 from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.model.base.activation_hooks import hooked, recorded, replaced
 from transbeam.model.encoder import build_encoder
+from transbeam.model.inspect.attention_maps import attention_probabilities
 from transbeam.model.seq2seq import build_seq2seq
 
 INPUTS = {
@@ -35,6 +36,8 @@ def test_names_and_shapes(encoder):
         f"{block}/{name}": shape
         for block in (FIRST, LAST)
         for name, shape in {
+            "self_attention/queries": (1, 3, 2, 8),
+            "self_attention/keys": (1, 3, 2, 8),
             "self_attention/heads": (1, 3, 2, 8),
             "self_attention_residual/update": (1, 3, 16),
             "feedforward/units": (1, 3, 24),
@@ -69,6 +72,19 @@ def test_cross_attention_has_names_as_well(randomise):
         "decoder_layer_0/self_attention",
         "decoder_layer_0/cross_attention",
     ]
+
+
+def test_queries_and_keys_give_the_probabilities(encoder):
+    path = f"{LAST}/self_attention"
+    with recorded("/queries", "/keys") as seen:
+        run(encoder)
+    query, key = (
+        ops.convert_to_numpy(seen[f"{path}/{name}"]) for name in ("queries", "keys")
+    )
+    scores = np.einsum("bthk,bshk->bhts", query, key) / np.sqrt(8)
+    found = attention_probabilities(encoder, INPUTS)[path]
+    expected = ops.convert_to_numpy(ops.softmax(scores))
+    np.testing.assert_allclose(ops.convert_to_numpy(found), expected, atol=1e-6)
 
 
 def test_a_block_without_updates_is_its_norms(encoder):

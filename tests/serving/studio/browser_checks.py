@@ -24,7 +24,7 @@ HOSTILE = (
 )
 PATIENCE = 60_000  # milliseconds; a model is loaded first
 MARKED, MARKS = ".chip.marked", "#panel-map .marks"
-VIEWS = ("lines", "map", "tree", "radar")
+VIEWS = ("lines", "map", "tree", "radar", "score")
 PICTURES = ("one", "overview", "lens", "flow")
 TITLE, LINES = "#one-title", "#panel-lines canvas"
 
@@ -198,6 +198,32 @@ def check_flow(browser: Browser, url: str) -> None:
         expect(page.locator("#flow-view canvas")).to_be_hidden()
 
 
+def check_stages(browser: Browser, url: str) -> None:
+    """Every array of the text's way has its shape."""
+    with opened(browser, with_state(url, stages=1)) as page:
+        rows = page.locator("#stages tbody tr")
+        expect(rows.first).to_contain_text(f"{len(TEXT)} characters")
+        tokens = page.locator(".chip").count()
+        ids = rows.filter(has_text=re.compile("^token ids"))
+        expect(ids).to_contain_text(str(tokens))
+        output = rows.filter(has_text="layer 1 · output")
+        expect(output).to_contain_text(f"{tokens} × 32")
+
+
+def check_score(browser: Browser, url: str) -> None:
+    """A score is shown for the pair that is chosen, or held."""
+    with opened(browser, with_state(url, view="score", layer=1, head=1)) as page:
+        hint = page.locator("#panel-score .hint")
+        expect(hint).to_contain_text("The score of")
+        page.locator("#panel-score select").nth(1).select_option("0")
+        expect(hint).to_contain_text("→ “[CLS]”")
+        page.locator(".chip").nth(2).click()
+        chosen = page.locator("#panel-score select").first
+        expect(chosen).to_have_value("2")
+        page.select_option("#head", "mean")
+        expect(hint).to_contain_text("single head")
+
+
 def check_tree(browser: Browser, url: str) -> None:
     """The tree grows from the token that is pointed at."""
     with opened(browser, with_state(url, view="tree", children=2)) as page:
@@ -311,7 +337,7 @@ def check_accessible(browser: Browser, url: str) -> None:
     """Axe finds nothing, in both themes and both views."""
     for scheme in ("light", "dark"):
         for view in VIEWS:
-            sections = {"lens": 1, "flow": 1}
+            sections = {"stages": 1, "lens": 1, "flow": 1}
             address = with_state(
                 url, view=view, held="query.2", metric="self", **sections
             )
@@ -328,7 +354,7 @@ def check_widths(browser: Browser, url: str) -> None:
     """Nothing is wider than the window."""
     for width in (360, 768, 1280, 2560):
         for view in VIEWS:
-            address = with_state(url, view=view, lens=1, flow=1)
+            address = with_state(url, view=view, stages=1, lens=1, flow=1)
             with opened(browser, address, width=width) as page:
                 wide = page.evaluate("document.documentElement.scrollWidth")
                 assert wide <= width, (width, wide)

@@ -119,6 +119,18 @@ def test_predictions_of_every_layer(studio, inspection):
     assert {str(x) for x in np.ravel(found["ids"])} == set(found["pieces"])
 
 
+def test_stages_and_scores(studio, inspection):
+    status, found = studio.get(f"{API}/stages?key={inspection['key']}")
+    assert status == 200
+    jsonschema.validate(found, schemas.STAGES)
+    layer = inspection["groups"][0]["layers"][0]["path"]
+    query = f"key={inspection['key']}&layer={layer}&head=1&query=0&attended=2"
+    status, found = studio.get(f"{API}/query-key?{query}")
+    assert status == 200
+    jsonschema.validate(found, schemas.QUERY_KEY)
+    assert len(found["products"]) == 16
+
+
 def test_contributions_are_of_decoders(studio, inspection):
     query = f"key={inspection['key']}&position=1"
     status, found = studio.get(f"{API}/contributions?{query}")
@@ -178,6 +190,10 @@ def test_hostile_texts(studio, text):
         ("contributions?key={key}", 400),
         ("contributions?key={key}&position=x", 400),
         ("contributions?key={key}&position=1&token=1&token=2", 400),
+        ("stages", 400),
+        ("stages?key=none", 404),
+        ("query-key?key={key}&layer=none&head=0&query=0&attended=0", 400),
+        ("query-key?key={key}&layer=none&head=0&query=0", 400),
         ("nothing", 404),
         ("inspect", 404),
     ],
