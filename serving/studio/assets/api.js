@@ -1,5 +1,6 @@
 // Requests to the studio's API, with the access token of this tab.
 
+import { isSaved, savedAnswer } from "./saved_answers.js";
 import { TEXT } from "./strings.js";
 
 const KEY = "transbeam-token";
@@ -24,21 +25,28 @@ export function setToken(token) {
 }
 
 async function request(path, options = {}) {
+  const response = isSaved ? savedAnswer(path) : await send(path, options);
+  if (!response) throw new ApiError(TEXT.notSaved, 400);
+  if (response.ok) return response;
+  const body = await response.json().catch(() => ({}));
+  throw new ApiError(body.error ?? response.statusText, response.status);
+}
+
+// An answer as it is, to be saved.
+export async function fetchAnswer(path) {
+  const response = await send(path, {});
+  return { status: response.status, bytes: new Uint8Array(await response.arrayBuffer()) };
+}
+
+async function send(path, options) {
   const token = storage().getItem(KEY);
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
-  let response;
   try {
-    response = await fetch(`api/${path}`, {
-      ...options,
-      headers: { ...headers, ...options.headers },
-    });
+    return await fetch(`api/${path}`, { ...options, headers: { ...headers, ...options.headers } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(TEXT.unreachable, 0);
   }
-  if (response.ok) return response;
-  const body = await response.json().catch(() => ({}));
-  throw new ApiError(body.error ?? response.statusText, response.status);
 }
 
 export async function fetchRuns() {
@@ -55,23 +63,29 @@ export async function inspect(run, texts, signal) {
   return response.json();
 }
 
+// Paths of what is computed for an inspection.
+export const PATHS = {
+  layer: (key, layer) => `attention?${new URLSearchParams({ key, layer })}`,
+  overview: (key, group) => `overview?${new URLSearchParams({ key, group })}`,
+  flow: (key, group) => `flow?${new URLSearchParams({ key, group })}`,
+  stages: (key) => `stages?${new URLSearchParams({ key })}`,
+  predictions: (key) => `predictions?${new URLSearchParams({ key })}`,
+};
+
 export async function fetchLayer(key, layer) {
-  const query = new URLSearchParams({ key, layer });
-  return (await request(`attention?${query}`)).arrayBuffer();
+  return (await request(PATHS.layer(key, layer))).arrayBuffer();
 }
 
 export async function fetchOverview(key, group) {
-  const query = new URLSearchParams({ key, group });
-  return (await request(`overview?${query}`)).arrayBuffer();
+  return (await request(PATHS.overview(key, group))).arrayBuffer();
 }
 
 export async function fetchFlow(key, group) {
-  const query = new URLSearchParams({ key, group });
-  return (await request(`flow?${query}`)).arrayBuffer();
+  return (await request(PATHS.flow(key, group))).arrayBuffer();
 }
 
 export async function fetchPredictions(key) {
-  return (await request(`predictions?${new URLSearchParams({ key })}`)).json();
+  return (await request(PATHS.predictions(key))).json();
 }
 
 export async function fetchContributions(key, position, token) {
@@ -80,7 +94,7 @@ export async function fetchContributions(key, position, token) {
 }
 
 export async function fetchStages(key) {
-  return (await request(`stages?${new URLSearchParams({ key })}`)).json();
+  return (await request(PATHS.stages(key))).json();
 }
 
 export async function fetchQueryKey(key, choice) {

@@ -1,6 +1,6 @@
 // Looks inside a model: shows the views of one text, and keeps them together.
 
-import { inspect } from "./api.js";
+import { inspect, PATHS } from "./api.js";
 import { AttentionMaps, combineHeads, makeUnits, mergeUnits } from "./attention.js";
 import { formatWeight } from "./canvas.js";
 import { themeName } from "./colors.js";
@@ -16,6 +16,8 @@ import { savePicture } from "./pictures.js";
 import { PiecesView } from "./pieces_view.js";
 import { QueryKeyView } from "./query_key_view.js";
 import { RadarView } from "./radar_view.js";
+import { isSaved } from "./saved_answers.js";
+import { savePage } from "./saved_page.js";
 import { clearError, fail, say } from "./shell.js";
 import { StagesView } from "./stages_view.js";
 import { state, thresholdWeight, writeHash } from "./state.js";
@@ -23,7 +25,9 @@ import { TEXT } from "./strings.js";
 import { TreeView } from "./tree_view.js";
 
 const MOST_TRIES = 6;
+const MOST_SAVED = 32e6; // bytes of maps in a saved page
 
+let shownRun = null;
 let maps = null; // AttentionMaps of the current inspection
 let view = null; // the merged map that is shown
 let asking = null; // AbortController
@@ -70,7 +74,8 @@ export const insidePage = {
   async open(run) {
     at("no-maps").hidden = run.has_maps;
     at("no-maps").textContent = run.has_maps ? "" : TEXT.noMaps(run.why_no_maps);
-    at("look").disabled = !run.has_maps;
+    at("look").disabled = !run.has_maps || isSaved;
+    shownRun = run;
     if (!run.has_maps) {
       at("views").hidden = true;
       at("texts").replaceChildren();
@@ -82,6 +87,7 @@ export const insidePage = {
 
   close() {
     asking?.abort();
+    at("save-page").hidden = true;
   },
 
   // Another run has other layers.
@@ -108,8 +114,10 @@ async function look() {
     const found = await inspectPatiently(signal);
     maps = new AttentionMaps(found);
     const tokens = found.rows.reduce((sum, row) => sum + row.tokens.length, 0);
-    say(TEXT.done(tokens, found.seconds) + (found.truncated ? TEXT.truncated(found.limit) : ""));
+    const done = isSaved ? TEXT.savedNotice(state.run) : TEXT.done(tokens, found.seconds);
+    say(done + (found.truncated ? TEXT.truncated(found.limit) : ""));
     at("views").hidden = false;
+    at("save-page").hidden = isSaved;
     await changed();
   } catch (error) {
     if (error.name !== "AbortError") fail(error);
@@ -398,6 +406,7 @@ function bind() {
       changed();
     });
   }
+  at("save-page").addEventListener("click", saveInside);
   at("tabs").addEventListener("click", (event) => chooseView(event.target.dataset.view));
   at("tabs").addEventListener("keydown", (event) => {
     const tabs = [...at("tabs").children];
@@ -410,6 +419,35 @@ function bind() {
   });
   for (const place of document.querySelectorAll(".saves")) {
     place.addEventListener("click", (event) => save(place.dataset.save, event.target.dataset.kind));
+  }
+}
+
+// Everything that can be seen of this text; of a long one only the chosen layer.
+async function saveInside() {
+  const { key, groups, rows } = maps.inspection;
+  const paths = [PATHS.stages(key), PATHS.predictions(key)];
+  let bytes = 0;
+  for (const group of groups) {
+    const size = 2 * rows[group.queries].tokens.length * rows[group.keys].tokens.length;
+    paths.push(PATHS.overview(key, group.name));
+    if (group.queries === group.keys) paths.push(PATHS.flow(key, group.name));
+    for (const layer of group.layers) bytes += size * layer.heads;
+  }
+  const fits = bytes <= MOST_SAVED;
+  for (const group of groups) {
+    for (const { path } of group.layers) {
+      if (fits || path === currentGroup().layers[state.layer].path) paths.push(PATHS.layer(key, path));
+    }
+  }
+  say(TEXT.saving);
+  try {
+    await savePage(`${state.run} ${Object.values(state.texts)[0].slice(0, 30)}`, paths, {
+      runs: { runs: [shownRun] },
+      inspect: maps.inspection,
+    });
+    say(fits ? TEXT.savedPage : TEXT.savedLayer(state.layer));
+  } catch (error) {
+    fail(error);
   }
 }
 

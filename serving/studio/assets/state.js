@@ -1,5 +1,7 @@
 // The state of the page: what is shown, kept in the address so that a link restores it.
 
+import { savedHash } from "./saved_answers.js";
+
 const DEFAULTS = {
   page: "inside",
   run: "",
@@ -35,7 +37,7 @@ export function thresholdWeight() {
 }
 
 export function readHash() {
-  const found = new URLSearchParams(location.hash.slice(1));
+  const found = new URLSearchParams((location.hash || savedHash).slice(1));
   const number = (name, otherwise) => {
     const value = Number.parseInt(found.get(name) ?? "", 10);
     return Number.isNaN(value) ? otherwise : Math.max(0, value);

@@ -13,6 +13,13 @@ export const TEXT = {
   copied: "Copied",
   copiedWithoutText: "Copied, without the text, which is too long for a link",
   notCopied: "The browser does not allow copying; the link is in the address bar.",
+  savePage: "Save as HTML",
+  savePageHint: "One file with this text's views, which works without a server",
+  saving: "Saving…",
+  savedPage: "Saved",
+  savedLayer: (layer) => `Saved, with layer ${layer} alone: all layers would take more than 32 MB.`,
+  notSaved: "This saved page has no server, and did not keep this.",
+  savedNotice: (run) => `A saved page of ${run}: other texts need the server.`,
   theme: "Theme",
   themes: { auto: "As the system", light: "Light", dark: "Dark" },
 

@@ -386,6 +386,37 @@ def check_pictures(browser: Browser, url: str) -> None:
                         assert "{http://www.w3.org/2000/svg}text" in parts
 
 
+def check_saved_page(browser: Browser, url: str) -> None:
+    """A saved page works as a file, offline, and restores the view."""
+    text = f"{TEXT} </script><b> &amp;"
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name, "saved.html")
+        view = {"view": "map", "layer": 1, "head": 1, "lens": 1, "stages": 1}
+        with opened(browser, with_state(url, text, **view)) as page:
+            with page.expect_download() as found:
+                page.click("#save-page")
+            assert found.value.suggested_filename.endswith(".html")
+            found.value.save_as(file)
+            said = page.locator("#one-title").inner_text()
+            tokens = page.locator(".chip").all_inner_texts()
+        with opened(browser, file.as_uri()) as page:
+            page.context.set_offline(True)
+            assert page.input_value("textarea") == text
+            assert page.locator(".chip").all_inner_texts() == tokens
+            expect(page.locator(TITLE)).to_have_text(said)
+            expect(page.locator("#look")).to_be_disabled()
+            expect(page.locator("#stages tbody tr").first).to_be_visible()
+            page.locator(".chip").nth(3).hover()
+            expect(page.locator(MARKED)).to_have_count(1)
+            page.click("button.cell[data-layer='0'][data-head='0']")
+            expect(page.locator(TITLE)).to_have_text("Layer 0, head 0")
+            page.click("#flow summary")
+            expect(page.locator("#flow-view canvas")).to_be_visible()
+            # What needs the model says so.
+            page.click("#tab-score")
+            expect(page.locator("#error")).to_contain_text("no server")
+
+
 def check_pair(browser: Browser, url: str) -> None:
     """Encoder and decoder have rows of their own, and cross-attention links them."""
     with opened(browser, f"{url}#run=seq2seq") as page:
