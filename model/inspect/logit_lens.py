@@ -167,8 +167,9 @@ def apply_logit_lens(
     states = lens.compute_states(
         {name: ops.convert_to_tensor(x) for name, x in inputs.items()}
     )
+    wanted: Any = None
     if targets is not None:
-        targets = ops.cast(ops.convert_to_tensor(targets), "int32")
+        wanted = ops.cast(ops.convert_to_tensor(targets), "int32")
     pieces = []
     for start in range(0, states[-1].shape[1], _HELD):
         part = slice(start, start + _HELD)
@@ -176,7 +177,7 @@ def apply_logit_lens(
             _read_states(
                 lens,
                 [state[:, part] for state in states],
-                None if targets is None else targets[:, part],
+                None if wanted is None else wanted[:, part],
                 top_k,
                 translate,
             )

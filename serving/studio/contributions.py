@@ -1,4 +1,4 @@
-"""What each part of a decoder adds to the logit of a prediction."""
+"""Contributions of a decoder's parts to the logit of a prediction."""
 
 from typing import Any
 

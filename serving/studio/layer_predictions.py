@@ -1,4 +1,4 @@
-"""What every layer of a model would predict of a text, by the logit lens."""
+"""Predictions of every layer of a model for a text, by the logit lens."""
 
 from typing import Any
 
