@@ -9,6 +9,7 @@ from transbeam.serving.server.openapi.responses import (
     reference,
     refused,
 )
+from transbeam.serving.server.studio_api import run_results_api
 from transbeam.serving.studio import schemas
 
 TAG = "the studio"
@@ -21,6 +22,7 @@ SCHEMAS: Json = {
     "studio.runs": schemas.RUNS,
     "studio.inspect.question": schemas.INSPECT_REQUEST,
     "studio.inspect.answer": schemas.INSPECTION,
+    **run_results_api.SCHEMAS,
 }
 
 _BINARY: Json = {"type": "string", "contentMediaType": BYTES}
@@ -89,6 +91,7 @@ def describe_studio() -> dict[str, Any]:
                 ],
             }
         },
+        **run_results_api.describe_run_results(TAG),
     }
 
 

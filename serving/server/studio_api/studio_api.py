@@ -27,9 +27,11 @@ from transbeam.serving.server.studio_api.description import (
     SCHEMAS,
     describe_studio,
 )
+from transbeam.serving.server.studio_api.run_results_api import PATHS, answer_results
 from transbeam.serving.studio.inspections import Inspections
 from transbeam.serving.studio.page_files import HEADERS, PAGE, read_page_files
 from transbeam.serving.studio.run_facts import find_runs
+from transbeam.serving.studio.run_results.run_results import RunResults
 from transbeam.serving.studio.studio_error import StudioError
 
 FOLDER = "/studio"
@@ -60,6 +62,7 @@ class StudioApi:
     def __init__(self, folders: Sequence[Path], limits: Limits):
         runs = find_runs(folders)
         self._inspections = Inspections(runs)
+        self._results = RunResults(self._inspections.facts)
         self._names = {facts.name for facts in runs}
         self._limits = limits
         self._files = read_page_files()
@@ -89,6 +92,12 @@ class StudioApi:
             case _ if path == OVERVIEW and request.method in _READS:
                 key, group = _queries(request, "key", "group")
                 return await _bytes(lambda: self._inspections.small_maps(key, group))
+            case _ if path in PATHS and request.method in _READS:
+                queries = request.query_params
+                found = await _found(
+                    lambda: answer_results(self._results, path, queries)
+                )
+                return found if isinstance(found, Response) else _json(found)
         raise StatusError(
             StatusCode.NOT_FOUND,
             f"there is no {request.method} {path}; see /openapi.json",

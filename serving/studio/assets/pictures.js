@@ -48,7 +48,7 @@ function draw(context, view, height, title, caption) {
   context.restore();
 }
 
-function download(blob, name) {
+export function download(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;

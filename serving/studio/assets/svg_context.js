@@ -60,6 +60,10 @@ export class SvgContext {
     this.path += `M${short(x)} ${short(y)}`;
   }
 
+  lineTo(x, y) {
+    this.path += `L${short(x)} ${short(y)}`;
+  }
+
   bezierCurveTo(...places) {
     this.path += `C${places.map(short).join(" ")}`;
   }

@@ -1,0 +1,171 @@
+"""The part of the studio's API that shows what a run's stages wrote."""
+
+from typing import Any, get_args
+
+from starlette.datastructures import QueryParams
+from starlette.responses import Response
+
+from transbeam.serving.base.run_records import Split
+from transbeam.serving.server.base.status import invalid
+from transbeam.serving.server.openapi.responses import (
+    Json,
+    answered,
+    reference,
+    refused,
+)
+from transbeam.serving.studio.run_results import schemas
+from transbeam.serving.studio.run_results.result_files import HEADERS
+from transbeam.serving.studio.run_results.run_results import RunResults
+
+_API = "/studio/api"
+RESULTS, LOG = f"{_API}/run", f"{_API}/log"
+RECORDS, FILE = f"{_API}/records", f"{_API}/file"
+PATHS = (RESULTS, LOG, RECORDS, FILE)
+_SPLITS: tuple[Split, ...] = get_args(Split)
+# Of an offset in a file.
+_MOST = 2**53
+
+SCHEMAS: Json = {
+    "studio.run": schemas.RUN_RESULTS,
+    "studio.log": schemas.LOG,
+    "studio.records": schemas.SAMPLES,
+}
+
+
+def answer_results(
+    results: RunResults, path: str, queries: QueryParams
+) -> Response | dict[str, Any]:
+    """Answers a request for one of `PATHS`.
+
+    Args:
+        results: The results of the runs.
+        path: The path of the request.
+        queries: Its query parameters.
+
+    Returns:
+        A JSON object, or the response with a file.
+
+    Raises:
+        StatusError: A query parameter is missing or out of range.
+        StudioError: There is no such run or file, or it is damaged.
+    """
+    run = _text(queries, "run")
+    if path == RESULTS:
+        return results.results(run)
+    if path == LOG:
+        file = _text(queries, "file", "")
+        return results.log(run, _count(queries, "after", 0), file)
+    if path == RECORDS:
+        first, count = _count(queries, "first", 0), _count(queries, "count", 5)
+        return results.records(run, _split(queries), first, count)
+    content, media_type = results.file(run, _text(queries, "path"))
+    return Response(content, media_type=media_type, headers=HEADERS)
+
+
+def describe_run_results(tag: str) -> dict[str, Any]:
+    """Returns the path items of this part of the API.
+
+    Args:
+        tag: The tag of the operations.
+    """
+    run = _parameter("run", "A run's name", {"type": "string"})
+    count = {"type": "integer", "minimum": 0}
+    return {
+        RESULTS: _operation(
+            tag,
+            "studio_run",
+            "The results of a run's stages",
+            answered(
+                "Each panel has what was found, or an error if its files are damaged",
+                reference("schemas", "studio.run"),
+            ),
+            run,
+        ),
+        LOG: _operation(
+            tag,
+            "studio_log",
+            "Lines of a training's log",
+            answered("The lines after a byte", reference("schemas", "studio.log")),
+            run,
+            _parameter("after", "`next` of the last answer", {**count, "default": 0}),
+            _parameter(
+                "file",
+                "`file` of the last answer; if the log is another one, all lines come",
+                {"type": "string", "default": ""},
+            ),
+        ),
+        RECORDS: _operation(
+            tag,
+            "studio_records",
+            "Records as people read them",
+            answered("In their order", reference("schemas", "studio.records")),
+            run,
+            _parameter("split", "The split", {"enum": list(_SPLITS)}),
+            _parameter("first", "Number of the first", {**count, "default": 0}),
+            _parameter("count", "Number of records", {**count, "default": 5}),
+        ),
+        FILE: _operation(
+            tag,
+            "studio_file",
+            "A picture or a report of a run",
+            {
+                "description": "The file, to be saved",
+                "content": {
+                    kind: {"schema": {}}
+                    for kind in ("text/html", "image/png", "image/svg+xml")
+                },
+            },
+            run,
+            _parameter(
+                "path", "A path that `run` or its analysis names", {"type": "string"}
+            ),
+        ),
+    }
+
+
+def _operation(
+    tag: str, name: str, summary: str, found: Json, *parameters: Json
+) -> Json:
+    return {
+        "get": {
+            "operationId": name,
+            "tags": [tag],
+            "summary": summary,
+            "parameters": list(parameters),
+            "responses": {"200": found, **refused(400, 404)},
+        }
+    }
+
+
+def _parameter(name: str, description: str, schema: Json) -> Json:
+    return {
+        "name": name,
+        "in": "query",
+        "required": "default" not in schema,
+        "description": description,
+        "schema": schema,
+    }
+
+
+def _text(queries: QueryParams, name: str, otherwise: str | None = None) -> str:
+    values = queries.getlist(name)
+    if not values and otherwise is not None:
+        return otherwise
+    if len(values) != 1:
+        raise invalid(f"expected one query parameter {name!r}, found {len(values)}")
+    return values[0]
+
+
+def _count(queries: QueryParams, name: str, otherwise: int) -> int:
+    text = _text(queries, name, str(otherwise))
+    if not (text.isascii() and text.isdigit() and len(text) < 17 and int(text) < _MOST):
+        raise invalid(f"{name}: expected a whole number from 0, found {text[:40]!r}")
+    return int(text)
+
+
+def _split(queries: QueryParams) -> Split:
+    text = _text(queries, "split")
+    for split in _SPLITS:
+        if split == text:
+            return split
+    raise invalid(f"split: expected {' or '.join(_SPLITS)}, found {text[:40]!r}")
