@@ -19,6 +19,8 @@ const MOST_ROWS = 200;
 // second series, so that color is not needed to know it.
 const COLORS = { light: ["#0072b2", "#b34700"], dark: ["#f0e442", "#6cc4f5"] };
 
+const MARKS = ["━", "■"];
+
 export class CurvesView {
   constructor(place) {
     this.place = place;
@@ -57,7 +59,11 @@ export class CurvesView {
       const series = this._series(name);
       this._draw(sizeCanvas(chart.canvas, width, HEIGHT), series, width);
       chart.canvas.ariaLabel = T.curveLabel(T.metrics[name] ?? name, series.map(describe));
-      chart.readout.textContent = this._readout(series);
+      chart.readout.replaceChildren(...this._read(series).flatMap(({ place, text }) => {
+        const mark = element("span", { ariaHidden: "true" }, MARKS[place] ?? "");
+        mark.style.color = COLORS[isDark() ? "dark" : "light"][place] ?? "";
+        return [mark, text];
+      }));
     }
   }
 
@@ -83,7 +89,7 @@ export class CurvesView {
       button.addEventListener("click", () => this._save(kind, name, title));
       saves.append(button);
     }
-    const caption = element("figcaption", {}, element("strong", title), readout, saves);
+    const caption = element("figcaption", {}, element("strong", title), saves, readout);
     const figure = element("figure", { className: "curve" }, caption, canvas);
     canvas.addEventListener("pointermove", (event) => this._point(name, event.offsetX, figure.clientWidth));
     canvas.addEventListener("pointerleave", () => this._moveTo(null));
@@ -121,6 +127,7 @@ export class CurvesView {
       const align = at === ticks.length - 1 && ticks.length > 1 ? "right" : "center";
       label(context, colors.faint, formatTick(value), scales.x(value), HEIGHT - EDGES.bottom + 6, align, "top");
     });
+    line(context, colors.faint, [EDGES.left, HEIGHT - EDGES.bottom + 0.5], [width - EDGES.right, HEIGHT - EDGES.bottom + 0.5]);
     for (const { points, place } of series) {
       context.strokeStyle = context.fillStyle = inks[place];
       context.lineWidth = 2;
@@ -136,12 +143,15 @@ export class CurvesView {
     }
   }
 
-  _readout(series) {
-    const parts = series.map((of) => {
-      const [x, y] = this.cursor === null ? of.points.at(-1) : nearest(of.points, this.cursor);
-      return T.reading(of.name, formatNumber(y), T.axisUnits[this.axis](formatNumber(x)));
+  // The values at the cursor, or the last ones; their place once if it is the same.
+  _read(series) {
+    const found = series.map(({ name, place, points }) => {
+      const [x, y] = this.cursor === null ? points.at(-1) : nearest(points, this.cursor);
+      return { place, x, text: ` ${name} ${formatNumber(y)} ` };
     });
-    return parts.join(" · ");
+    const at = (x) => T.at(T.axisUnits[this.axis](formatNumber(x)));
+    if (found.every(({ x }) => x === found[0].x)) return found.length ? [...found, { text: at(found[0].x) }] : [];
+    return found.flatMap((reading) => [reading, { text: `${at(reading.x)} ` }]);
   }
 
   _point(name, offset, width) {
@@ -173,7 +183,7 @@ export class CurvesView {
         return HEIGHT;
       },
     };
-    savePicture(kind, view, title, this._readout(series));
+    savePicture(kind, view, title, series.map(describe).join("; "));
   }
 }
 
@@ -193,7 +203,7 @@ function makeScales(series, width, isLogarithmic) {
   if (!points.length) return null;
   const [least, most] = range(points.map(([x]) => x));
   const to = isLogarithmic ? Math.log10 : (value) => value;
-  const [low, high] = range(points.map(([, y]) => to(y)));
+  const [low, high] = widen(range(points.map(([, y]) => to(y))));
   const [inner, tall] = [width - EDGES.left - EDGES.right, HEIGHT - EDGES.top - EDGES.bottom];
   return {
     least,
@@ -213,6 +223,12 @@ function range(values) {
     if (value > high) high = value;
   }
   return low === high ? [low - Math.abs(low) * 0.1 - 1e-9, high + Math.abs(high) * 0.1 + 1e-9] : [low, high];
+}
+
+// Room above and below the curves.
+function widen([low, high]) {
+  const room = 0.05 * (high - low);
+  return [low - room, high + room];
 }
 
 function niceTicks(low, high, count) {

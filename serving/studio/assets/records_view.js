@@ -92,10 +92,15 @@ function makeRow(row) {
       part.dataset.color = number ? (number - 1) % COLORS : "none";
       if (number) part.append(element("span", { className: "record-number", title: T.document(number) }, String(number)));
       place.append(part, " ");
-    } else if (row.starts_word[at]) part.append(" ");
+    } else if (row.starts_word[at] || endsWithSpecial(row, at)) part.append(" ");
     part.append(makeToken(row, at, piece));
   });
   return place;
+}
+
+// Nothing continues a special token, except one that masks a piece of a word.
+function endsWithSpecial(row, at) {
+  return row.special[at - 1] && row.targets[at - 1] === null;
 }
 
 function makeToken(row, at, piece) {

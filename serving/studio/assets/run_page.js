@@ -68,7 +68,7 @@ export const runPage = {
 async function showResults(signal) {
   const found = await fetchRunResults(run, signal);
   figures.clear();
-  show("stages", [makeStages(found.stages)]);
+  show("stages", [makeStages(found.stages, goTo)]);
   show("data", makeContent(found.data, makeData), found.data.found?.card);
   show("training", makeContent(found.training, makeTraining), found.training.found?.report);
   showEvaluations(found.evaluation);
@@ -80,6 +80,14 @@ async function showResults(signal) {
   show("sweep", makeContent(found.sweep, makeSweep));
   panels.sweep.panel.hidden = !found.sweep.found && !found.sweep.error;
   showRecords(found.data.found, signal);
+}
+
+// Shows the panel of a stage at the top of the window.
+function goTo(stage) {
+  const { panel, head } = panels[["export", "phone"].includes(stage) ? "exports" : stage];
+  panel.scrollIntoView();
+  head.firstChild.tabIndex = -1;
+  head.firstChild.focus({ preventScroll: true });
 }
 
 function show(name, content, report) {

@@ -19,11 +19,14 @@ const FEW_EXAMPLES = 4;
 
 // --- Stages -------------------------------------------------------------------------
 
-export function makeStages(stages) {
+// A card for each stage; its name leads to its panel.
+export function makeStages(stages, go) {
   const list = element("ol", { className: "stages" });
   for (const stage of stages) {
     const card = element("li", { className: "stage", data: { state: stage.state } });
-    card.append(element("h3", T.stages[stage.name]), element("p", { className: "stage-state" }, T.states[stage.state]));
+    const name = element("button", { type: "button", className: "stage-name" }, T.stages[stage.name]);
+    name.addEventListener("click", () => go(stage.name));
+    card.append(name, element("p", { className: "stage-state" }, T.states[stage.state]));
     const facts = [];
     if (stage.seconds !== null) facts.push(formatSeconds(stage.seconds));
     if (stage.peak_memory_mb !== null) facts.push(T.memory(formatNumber(stage.peak_memory_mb)));
@@ -96,18 +99,17 @@ export function makeData(data) {
 }
 
 // Bars as elements, with their numbers for those who do not see them.
-function makeHistogram({ split, step, counts }) {
+function makeHistogram({ split, step, longest, counts }) {
   const most = Math.max(...counts);
-  const last = counts.length * step - 1;
   const bars = element("div", { className: "histogram", role: "img" });
   bars.ariaLabel = T.lengthsLabel(T.splits[split] ?? split, counts.indexOf(most) * step, formatNumber(most));
   counts.forEach((count, at) => {
-    const from = at * step;
-    const bar = element("span", { title: T.lengthBar(from, from + step - 1, formatNumber(count)) });
+    const [from, to] = [at * step, Math.min(longest, (at + 1) * step - 1)];
+    const bar = element("span", { title: T.lengthBar(from, to, formatNumber(count)) });
     bar.style.height = `${count ? Math.max(2, (100 * count) / most) : 0}%`;
     bars.append(bar);
   });
-  const axis = element("p", { className: "histogram-axis" }, element("span", "0"), element("span", T.tokensUpTo(last)));
+  const axis = element("p", { className: "histogram-axis" }, element("span", "0"), element("span", T.tokensUpTo(longest)));
   return element("figure", {}, element("figcaption", T.lengths(T.splits[split] ?? split)), bars, axis);
 }
 
@@ -199,6 +201,7 @@ export function makeExports(exports, commands) {
   if (exports.metrics.length) {
     const columns = [
       [T.form, (row) => row.model],
+      [T.exportTarget, (row) => T.stages[row.target]],
       [T.metric, (row) => row.metric.replaceAll("_", " ")],
       [T.value, (row) => formatNumber(row.score), "number"],
     ];

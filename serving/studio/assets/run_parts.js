@@ -12,11 +12,11 @@ export function formatNumber(value) {
   const size = Math.abs(value);
   if (size >= 1000) return Math.round(value).toLocaleString("en");
   if (size < 0.001) return value.toExponential(1);
-  return value.toPrecision(4);
+  return String(Number(value.toPrecision(4)));
 }
 
 export function formatShare(value) {
-  return value === null || value === undefined ? "–" : `${(100 * value).toFixed(2)}%`;
+  return value === null || value === undefined ? "–" : `${formatNumber(Number((100 * value).toPrecision(3)))}%`;
 }
 
 export function formatBytes(value) {

@@ -211,7 +211,7 @@ export const TEXT = {
       unigram_entropy: "unigram entropy",
       nats_below_unigram: "nats below it",
     },
-    reading: (name, value, place) => `${name} ${value} at ${place}`,
+    at: (place) => `at ${place}`,
     curve: (name, first, last, count) => `${name} from ${first} to ${last} in ${count} points`,
     curveLabel: (title, parts) => `Curve of ${title}: ${parts.join("; ")}. Arrow keys move along it.`,
     values: "The log as a table",
@@ -302,7 +302,7 @@ export const TEXT = {
     passed: "✓ passed",
     failed: "✗ failed",
 
-    madeOf: (texts) => `Of ${texts} texts.`,
+    madeOf: (texts) => `Texts: ${texts}`,
 
     sweepCaption: (name) => `The runs of ${name}`,
     replaced: "values",

@@ -79,17 +79,19 @@ def pool_counts(counts: list[int]) -> dict[str, Any]:
         counts: `counts[i]` is the number of items with the value i.
 
     Returns:
-        `step`, the number of values per bar, and `counts` of the bars.
+        `step`, the number of values per bar; `longest`, the largest value; and
+        `counts` of the bars.
 
     Example:
     >>> pool_counts([0, 2, 1])
-    {'step': 1, 'counts': [0, 2, 1]}
-    >>> pool_counts([1] * 100) == {"step": 2, "counts": [2] * 50}
+    {'step': 1, 'longest': 2, 'counts': [0, 2, 1]}
+    >>> pool_counts([1] * 100) == {"step": 2, "longest": 99, "counts": [2] * 50}
     True
     """
     step = max(1, -(-len(counts) // _MOST_BARS))
     return {
         "step": step,
+        "longest": max(0, len(counts) - 1),
         "counts": [sum(counts[at : at + step]) for at in range(0, len(counts), step)],
     }
 

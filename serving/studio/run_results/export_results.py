@@ -35,7 +35,7 @@ def read_exports(folder: Path) -> dict[str, Any] | None:
             continue
         exported = True
         forms += _forms(target, result)
-        metrics += _metrics(result.fields("scores"))
+        metrics += _metrics(target, result.fields("scores"))
         checks += [
             {
                 "target": target,
@@ -85,10 +85,10 @@ def _latencies(of: JsonFields) -> Iterator[dict[str, Any]]:
             yield {"threads": threads, "tokens": tokens, "ms": ms}
 
 
-def _metrics(scores: JsonFields) -> list[dict[str, Any]]:
+def _metrics(target: str, scores: JsonFields) -> list[dict[str, Any]]:
     """Returns the task's metric of the Keras model and of each phone variant."""
     return [
-        {"metric": metric, "model": model, "score": score}
+        {"target": target, "metric": metric, "model": model, "score": score}
         for metric in scores.names()
         for model, score in scores.numbers(metric).items()
     ]

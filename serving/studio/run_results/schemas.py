@@ -70,6 +70,7 @@ _DATA_NAMES = {
         _object(
             split=_TEXT,
             step={"description": "Lengths per bar", **_COUNT},
+            longest=_COUNT,
             counts=_list(_COUNT),
         )
     ),
@@ -155,7 +156,14 @@ EXPORTS = _object(
             passed=_FLAG,
         )
     ),
-    metrics=_list(_object(metric=_TEXT, model=_TEXT, score={"type": "number"})),
+    metrics=_list(
+        _object(
+            target={"enum": ["export", "phone"]},
+            metric=_TEXT,
+            model=_TEXT,
+            score={"type": "number"},
+        )
+    ),
     picture=_FILE,
 )
 
