@@ -81,7 +81,8 @@ function makeRecord(record) {
 
 // A row of tokens as a text; a number begins each document.
 function makeRow(row) {
-  const place = element("p", { className: "record" });
+  const place = element("p", { className: "record", tabIndex: 0 });
+  if ([...row.targets, ...row.tags].some((note) => note !== null)) place.classList.add("noted");
   let document = null;
   let part = null;
   row.pieces.forEach((piece, at) => {

@@ -138,7 +138,8 @@ function makeTraining(training) {
     if (values.open) values.append(curves.table());
     else values.lastChild.remove();
   });
-  const status = element("p", { className: "live", role: "status", id: "run-live" });
+  // No live region: a screen reader would read it every two seconds.
+  const status = element("p", { className: "live", id: "run-live" });
   const parts = [status, curves.place, values];
   if (!training.is_finished) return parts;
   return [
@@ -195,6 +196,7 @@ async function followLog(signal) {
   if (wasFollowed && !signal.aborted) {
     await showResults(signal);
     curves.draw();
+    say(T.finishedNow);
   }
 }
 

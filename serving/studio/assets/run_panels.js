@@ -53,7 +53,7 @@ export function makeData(data) {
     makeTable(
       T.splitsCaption,
       [
-        ["", (split) => T.splits[split.name] ?? split.name],
+        [T.split, (split) => T.splits[split.name] ?? split.name],
         ...["documents", "records", "tokens", "predictions", "unknown_tokens"].map((name) => [
           name.replaceAll("_", " "),
           (split) => formatNumber(split[name]),
@@ -72,7 +72,7 @@ export function makeData(data) {
       ],
       data.documents,
     ),
-    ...data.lengths.filter(({ counts }) => counts.some(Boolean)).map(makeHistogram),
+    element("div", { className: "histograms" }, ...data.lengths.filter(({ counts }) => counts.some(Boolean)).map(makeHistogram)),
   ];
   if (data.labels.length) {
     const columns = [
@@ -125,7 +125,7 @@ export function makeEvaluation(of) {
     [T.metric, (row) => row.name.replaceAll("_", " ")],
     [T.value, (row) => formatNumber(row.score), "number"],
     [T.interval, (row) => T.intervalOf(formatNumber(row.low), formatNumber(row.high)), "number"],
-    ["", (row) => makeInterval(row)],
+    [T.onLine, (row) => makeInterval(row)],
   ];
   if (of.scores.some((row) => row.difference !== null)) {
     columns.splice(3, 0, [T.difference, (row) => formatNumber(row.difference), "number"]);
@@ -167,7 +167,7 @@ function makeExample(example) {
   if (example.error !== null) facts.push(T.errorOf(formatNumber(example.error)));
   item.append(element("p", { className: "hint" }, element("bdi", facts.join(" · "))));
   for (const text of [example.text, example.second_text]) {
-    if (text) item.append(element("p", { className: "example-text", dir: "auto" }, text));
+    if (text) item.append(element("p", { className: "example-text", dir: "auto", tabIndex: 0 }, text));
   }
   const list = element("dl");
   for (const [name, text] of [

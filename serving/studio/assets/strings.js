@@ -217,6 +217,7 @@ export const TEXT = {
     values: "The log as a table",
     logCaption: (step) => (step > 1 ? `Each ${step}th line of the log` : "All lines of the log"),
     live: (step) => `The training is not finished. Its last line is of step ${step}; new ones are shown as they come.`,
+    finishedNow: "The training is finished. Load the page anew to look inside the model.",
     liveWithoutStep: "The training is not finished, and has no line in its log yet.",
 
     of: "Of",
@@ -225,6 +226,7 @@ export const TEXT = {
     metric: "metric",
     value: "value",
     interval: "interval",
+    onLine: "from 0 to 1",
     intervalOf: (low, high) => `${low} to ${high}`,
     difference: "difference from the run",
     errors: "Worst examples",
