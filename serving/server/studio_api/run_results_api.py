@@ -16,6 +16,10 @@ from transbeam.serving.server.openapi.responses import (
 from transbeam.serving.studio.run_results import schemas
 from transbeam.serving.studio.run_results.result_files import HEADERS
 from transbeam.serving.studio.run_results.run_results import RunResults
+from transbeam.serving.studio.run_results.sample_records import (
+    LAST_RECORD,
+    MOST_RECORDS,
+)
 
 _API = "/studio/api"
 RESULTS, LOG = f"{_API}/run", f"{_API}/log"
@@ -69,7 +73,9 @@ def describe_run_results(tag: str) -> dict[str, Any]:
         tag: The tag of the operations.
     """
     run = _parameter("run", "A run's name", {"type": "string"})
-    count = {"type": "integer", "minimum": 0}
+    offset = {"type": "integer", "minimum": 0, "maximum": _MOST - 1, "default": 0}
+    first = {**offset, "maximum": LAST_RECORD}
+    count = {"type": "integer", "minimum": 1, "maximum": MOST_RECORDS, "default": 5}
     return {
         RESULTS: _operation(
             tag,
@@ -87,7 +93,7 @@ def describe_run_results(tag: str) -> dict[str, Any]:
             "Lines of a training's log",
             answered("The lines after a byte", reference("schemas", "studio.log")),
             run,
-            _parameter("after", "`next` of the last answer", {**count, "default": 0}),
+            _parameter("after", "`next` of the last answer", offset),
             _parameter(
                 "file",
                 "`file` of the last answer; if the log is another one, all lines come",
@@ -101,8 +107,8 @@ def describe_run_results(tag: str) -> dict[str, Any]:
             answered("In their order", reference("schemas", "studio.records")),
             run,
             _parameter("split", "The split", {"enum": list(_SPLITS)}),
-            _parameter("first", "Number of the first", {**count, "default": 0}),
-            _parameter("count", "Number of records", {**count, "default": 5}),
+            _parameter("first", "Number of the first", first),
+            _parameter("count", "Number of records", count),
         ),
         FILE: _operation(
             tag,

@@ -19,7 +19,7 @@ from transbeam.serving.studio.described_tokens import piece_texts
 from transbeam.serving.studio.studio_error import StudioError
 
 MOST_RECORDS = 20
-_LAST = 10_000
+LAST_RECORD = 10_000
 # Of a row, in tokens.
 _MOST_TOKENS = 1024
 # Shown with the tokens, or of no use to readers.
@@ -55,9 +55,9 @@ def read_samples(
         StudioError: `first` or `count` is out of range.
         ArtifactError: A record or the tokenizer is missing or damaged.
     """
-    if not (0 <= first <= _LAST and 1 <= count <= MOST_RECORDS):
+    if not (0 <= first <= LAST_RECORD and 1 <= count <= MOST_RECORDS):
         raise StudioError(
-            f"expected a first record from 0 to {_LAST:,} and 1 to {MOST_RECORDS} "
+            f"expected a first record from 0 to {LAST_RECORD:,} and 1 to {MOST_RECORDS} "
             f"records, found {first:,} and {count:,}"
         )
     tokenizer = load_tokenizer(folder / TOKENIZER)

@@ -1,4 +1,4 @@
-"""What a run's stages wrote, over HTTP."""
+"""Results of a run's stages, over HTTP."""
 
 import json
 
