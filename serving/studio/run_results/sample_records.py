@@ -57,8 +57,8 @@ def read_samples(
     """
     if not (0 <= first <= LAST_RECORD and 1 <= count <= MOST_RECORDS):
         raise StudioError(
-            f"expected a first record from 0 to {LAST_RECORD:,} and 1 to {MOST_RECORDS} "
-            f"records, found {first:,} and {count:,}"
+            f"expected a first record from 0 to {LAST_RECORD:,} and 1 to "
+            f"{MOST_RECORDS} records, found {first:,} and {count:,}"
         )
     tokenizer = load_tokenizer(folder / TOKENIZER)
     pieces = ReadablePieces(tokenizer)
