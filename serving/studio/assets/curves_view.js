@@ -2,14 +2,13 @@
 
 import { FONT, sizeCanvas } from "./canvas.js";
 import { isDark, themeColors } from "./colors.js";
+import { EDGES, formatTick, HEIGHT, makeScales, nearest, thin } from "./curve_scales.js";
 import { element } from "./dom.js";
 import { savePicture } from "./pictures.js";
 import { formatNumber, makeTable } from "./run_parts.js";
 import { TEXT } from "./strings.js";
 
 const T = TEXT.runPage;
-const HEIGHT = 190;
-const EDGES = { left: 52, right: 12, top: 10, bottom: 26 };
 const VALIDATION = "val_";
 const AXES = ["step", "seconds", "tokens"];
 // In this order; further metrics come after them.
@@ -98,7 +97,15 @@ export class CurvesView {
     return { figure, canvas, readout };
   }
 
+  // Kept until there are new lines, or another axis: the cursor moves often.
   _series(name) {
+    const chart = this.charts.get(name);
+    const key = `${this.rows.length} ${this.axis} ${this.isLogarithmic}`;
+    if (chart.key !== key) Object.assign(chart, { key, series: this._makeSeries(name) });
+    return chart.series;
+  }
+
+  _makeSeries(name) {
     return [name, VALIDATION + name]
       .map((key, place) => ({
         name: place ? T.validation : T.training,
@@ -107,7 +114,8 @@ export class CurvesView {
           .filter((row) => key in row && this.axis in row && (!this.isLogarithmic || row[key] > 0))
           .map((row) => [row[this.axis], row[key]]),
       }))
-      .filter((series) => series.points.length);
+      .filter((series) => series.points.length)
+      .map((series) => ({ ...series, drawn: thin(series.points) }));
   }
 
   _draw(context, series, width) {
@@ -128,7 +136,7 @@ export class CurvesView {
       label(context, colors.faint, formatTick(value), scales.x(value), HEIGHT - EDGES.bottom + 6, align, "top");
     });
     line(context, colors.faint, [EDGES.left, HEIGHT - EDGES.bottom + 0.5], [width - EDGES.right, HEIGHT - EDGES.bottom + 0.5]);
-    for (const { points, place } of series) {
+    for (const { drawn: points, place } of series) {
       context.strokeStyle = context.fillStyle = inks[place];
       context.lineWidth = 2;
       context.beginPath();
@@ -172,7 +180,11 @@ export class CurvesView {
   _moveTo(cursor) {
     if (this.cursor === cursor) return;
     this.cursor = cursor;
-    this.draw();
+    // Several movements within a frame are drawn once.
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = undefined;
+      this.draw();
+    });
   }
 
   _save(kind, name, title) {
@@ -196,68 +208,6 @@ function metricNames(rows) {
 function rank(name) {
   const place = ORDER.indexOf(name);
   return place < 0 ? ORDER.length : place;
-}
-
-function makeScales(series, width, isLogarithmic) {
-  const points = series.flatMap((of) => of.points);
-  if (!points.length) return null;
-  const [least, most] = range(points.map(([x]) => x));
-  const to = isLogarithmic ? Math.log10 : (value) => value;
-  const [low, high] = widen(range(points.map(([, y]) => to(y))));
-  const [inner, tall] = [width - EDGES.left - EDGES.right, HEIGHT - EDGES.top - EDGES.bottom];
-  return {
-    least,
-    most,
-    x: (value) => EDGES.left + ((value - least) / (most - least || 1)) * inner,
-    y: (value) => EDGES.top + (1 - (to(value) - low) / (high - low || 1)) * tall,
-    invert: (offset) => Math.max(least, Math.min(most, least + ((offset - EDGES.left) / inner) * (most - least))),
-    xTicks: niceTicks(least, most, Math.max(2, inner / 90)),
-    yTicks: isLogarithmic ? logarithmicTicks(low, high) : niceTicks(low, high, 4),
-  };
-}
-
-function range(values) {
-  let [low, high] = [Infinity, -Infinity];
-  for (const value of values) {
-    if (value < low) low = value;
-    if (value > high) high = value;
-  }
-  return low === high ? [low - Math.abs(low) * 0.1 - 1e-9, high + Math.abs(high) * 0.1 + 1e-9] : [low, high];
-}
-
-// Room above and below the curves.
-function widen([low, high]) {
-  const room = 0.05 * (high - low);
-  return [low - room, high + room];
-}
-
-function niceTicks(low, high, count) {
-  const rough = (high - low) / count;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * ([1, 2, 5, 10].find((times) => times * power >= rough) ?? 10);
-  const found = [];
-  for (let at = Math.ceil(low / step); at * step <= high + step * 1e-9; at++) found.push(at * step);
-  return found;
-}
-
-function logarithmicTicks(low, high) {
-  const found = [];
-  for (let power = Math.floor(low); power <= high; power++) {
-    for (const times of [1, 2, 5]) found.push(times * 10 ** power);
-  }
-  const shown = found.filter((value) => Math.log10(value) >= low && Math.log10(value) <= high);
-  return shown.length ? shown : [10 ** low, 10 ** high];
-}
-
-function formatTick(value) {
-  const size = Math.abs(value);
-  if (size >= 1e4) return value.toLocaleString("en", { notation: "compact", maximumFractionDigits: 1 });
-  if (size && size < 0.001) return value.toExponential(0);
-  return String(Number(value.toPrecision(3)));
-}
-
-function nearest(points, x) {
-  return points.reduce((best, point) => (Math.abs(point[0] - x) < Math.abs(best[0] - x) ? point : best));
 }
 
 function describe({ name, points }) {

@@ -7,8 +7,8 @@ import { at, element, fill } from "./dom.js";
 import { FiguresView } from "./figures_view.js";
 import { download } from "./pictures.js";
 import { RecordsView } from "./records_view.js";
-import { makeContent, makeData, makeEvaluation, makeExports, makeStages, makeSweep } from "./run_panels.js";
-import { formatNumber, formatSeconds, makeCommand, makeDetails, makeFacts, makeNotice, makePanel, saveButton } from "./run_parts.js";
+import { makeData, makeEvaluation, makeExports, makeStages, makeSweep } from "./run_panels.js";
+import { formatNumber, formatSeconds, makeCommand, makeContent, makeDetails, makeFacts, makeNotice, makePanel, saveButton } from "./run_parts.js";
 import { fail, say } from "./shell.js";
 import { TEXT } from "./strings.js";
 

@@ -6,7 +6,6 @@ import {
   formatNumber,
   formatSeconds,
   formatShare,
-  makeCommand,
   makeDetails,
   makeFacts,
   makeNotice,
@@ -241,17 +240,4 @@ export function makeSweep(sweep) {
     [T.error, (run) => run.error ?? ""],
   ];
   return [makeTable(T.sweepCaption(sweep.name), columns, sweep.runs)];
-}
-
-// --- What is not there --------------------------------------------------------------
-
-// The content of a panel: what was found, or why there is nothing.
-export function makeContent({ found, error, command }, make) {
-  if (error !== null) {
-    const shown = element("p", { className: "error", role: "alert" }, T.damaged);
-    shown.append(element("bdi", error));
-    return [shown];
-  }
-  if (found === null) return command ? [makeCommand(T.notMade, command)] : [];
-  return make(found);
 }

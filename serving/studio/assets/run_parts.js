@@ -109,3 +109,14 @@ export function saveButton(name, path, save) {
   button.addEventListener("click", () => save(path));
   return button;
 }
+
+// The content of a panel: what was found, or why there is nothing.
+export function makeContent({ found, error, command }, make) {
+  if (error !== null) {
+    const shown = element("p", { className: "error", role: "alert" }, T.damaged);
+    shown.append(element("bdi", error));
+    return [shown];
+  }
+  if (found === null) return command ? [makeCommand(T.notMade, command)] : [];
+  return make(found);
+}
