@@ -299,7 +299,7 @@ class Stage:
         remedy = f"Move {self.path} away and make it again: {self.command}"
         try:
             record = json.loads(file.read_bytes())
-        except (ValueError, OSError) as error:
+        except (ValueError, RecursionError, OSError) as error:
             raise ArtifactError(f"{file}: unreadable ({error}). {remedy}") from None
         needed = {"format", "version", "fingerprint", "inputs"}
         needed |= {"result"} if file == self._finished_file else set()

@@ -15,10 +15,12 @@ Record = dict[str, np.ndarray]
 
 def records(run_folder: Path, split: Split) -> Iterator[Record]:
     """Yields the features (N,) of each record: int32, float32, or uint8 for images."""
-    files = sorted(map(str, run_folder.glob(f"data/records/{split}-*.tfrecord")))
-    for serialized in tf.data.TFRecordDataset(files):
-        example = tf.train.Example.FromString(serialized.numpy())
-        yield {name: _array(value) for name, value in example.features.feature.items()}
+    for file in sorted(run_folder.glob(f"data/records/{split}-*.tfrecord*")):
+        compression = "GZIP" if file.suffix == ".gz" else ""
+        for serialized in tf.data.TFRecordDataset(str(file), compression):
+            example = tf.train.Example.FromString(serialized.numpy())
+            features = example.features.feature
+            yield {name: _array(value) for name, value in features.items()}
 
 
 def documents(

@@ -53,8 +53,7 @@ class TokenDescriber:
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
-        # An incomplete character at a piece's edge is shown as �.
-        self._pieces = [p.decode("utf-8", "replace") for p in answer_pieces(tokenizer)]
+        self._pieces = piece_texts(tokenizer)
         self._is_special = np.ones(tokenizer.vocabulary_size, bool)
         self._is_special[tokenizer.ordinary_ids] = False
         special = tokenizer.special
@@ -117,6 +116,15 @@ class TokenDescriber:
                 offsets += [(place + a, place + b) for a, b in found.offsets]
             place += len(part)
         return TokenOffsets(ids[:most], offsets[:most])
+
+
+def piece_texts(tokenizer: Tokenizer) -> list[str]:
+    """Returns a readable text for each id; a part of a character is shown as �.
+
+    Args:
+        tokenizer: Any tokenizer.
+    """
+    return [piece.decode("utf-8", "replace") for piece in answer_pieces(tokenizer)]
 
 
 def align_tokens(

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from transbeam.configs.base.errors import UserError
@@ -20,7 +21,7 @@ from transbeam.serving.studio.inspected_model import (
 )
 from transbeam.serving.studio.layer_predictions import predict_by_layer
 from transbeam.serving.studio.query_key import multiply_query_and_key
-from transbeam.serving.studio.run_facts import RunFacts
+from transbeam.serving.studio.run_facts import RunFacts, read_facts
 from transbeam.serving.studio.stages import describe_stages
 from transbeam.serving.studio.studio_error import StudioError
 
@@ -50,7 +51,28 @@ class Inspections:
 
     def runs(self) -> dict[str, Any]:
         """Returns the facts of all runs as a JSON object."""
-        return {"runs": [facts.as_json() for facts in self._runs.values()]}
+        return {"runs": [self.facts(name).as_json() for name in self._runs]}
+
+    def facts(self, run: str) -> RunFacts:
+        """Returns the facts of a run; those of one in training are read anew.
+
+        Args:
+            run: The run's name.
+
+        Raises:
+            StudioError: There is no such run.
+        """
+        facts = self._runs.get(run)
+        if facts is None:
+            raise StudioError(
+                f"there is no run {run!r}; the runs of this page are "
+                f"{', '.join(self._runs)}",
+                is_missing=True,
+            )
+        if not facts.is_trained:
+            with suppress(UserError):  # it was moved away, and stays as it was
+                self._runs[run] = facts = read_facts(facts.folder, run)
+        return facts
 
     def inspect(self, run: str, texts: Mapping[str, str]) -> dict[str, Any]:
         """Inspects a text, unless it is still kept.
@@ -67,13 +89,7 @@ class Inspections:
             StudioError: There is no such run, it has no maps or its files are damaged,
                 or the texts are not those that it reads.
         """
-        facts = self._runs.get(run)
-        if facts is None:
-            raise StudioError(
-                f"there is no run {run!r}; the runs of this page are "
-                f"{', '.join(self._runs)}",
-                is_missing=True,
-            )
+        facts = self.facts(run)
         if facts.why_no_maps is not None:
             raise StudioError(f"{run} has no attention maps: {facts.why_no_maps}")
         if set(texts) != set(facts.inputs):

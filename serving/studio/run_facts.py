@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.configs.loader.run_file import run_file
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.attention import Attention
@@ -22,6 +23,7 @@ _WITHOUT_MAPS = {
     "low_rank": "tokens attend to projections of all keys, not to single tokens",
     "kernel": "attention weights of single pairs of tokens are never computed",
 }
+_UNFINISHED = "its training is not finished"
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,14 @@ class RunFacts:
         folder: The run's folder.
         config: The configuration that it was trained with.
         why_no_maps: The reason why it has no attention maps; None if it has some.
+        is_trained: False if its training is not finished.
     """
 
     name: str
     folder: Path
     config: RunConfig
     why_no_maps: str | None
+    is_trained: bool = True
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -72,6 +76,7 @@ class RunFacts:
             "max_length": model.max_sequence_length,
             "has_maps": self.why_no_maps is None,
             "why_no_maps": self.why_no_maps,
+            "is_trained": self.is_trained,
         }
         if isinstance(model, Seq2SeqModelConfig):
             found["decoder_layers"] = model.decoder_layers
@@ -79,18 +84,24 @@ class RunFacts:
 
 
 def find_runs(folders: Sequence[Path]) -> list[RunFacts]:
-    """Reads the facts of trained runs.
+    """Reads the facts of runs that are trained or in training.
 
     Args:
-        folders: The folders of the runs; if empty, all trained runs below `runs/`.
+        folders: The folders of the runs; if empty, all such runs below `runs/`.
 
     Raises:
-        ArtifactError: A folder has no finished training, or there is no run.
+        ArtifactError: A folder has no training, or there is no run.
         ConfigError: A run's configuration cannot be read.
     """
     chosen = list(folders)
     if not chosen:
-        chosen = sorted(file.parents[1] for file in _RUNS.glob("*/training/stage.json"))
+        chosen = sorted(
+            {
+                file.parents[1]
+                for pattern in ("training/stage.json", "training/unfinished.json")
+                for file in _RUNS.glob(f"*/{pattern}")
+            }
+        )
         if not chosen:
             raise ArtifactError(
                 f"{_RUNS}: there is no trained run in this folder. Train one, such as "
@@ -111,7 +122,7 @@ def read_facts(folder: Path, name: str) -> RunFacts:
         name: The run's name on the page.
 
     Raises:
-        ArtifactError: The folder has no finished training.
+        ArtifactError: The folder has no training.
         ConfigError: The run's configuration cannot be read.
     """
     if not folder.is_dir():
@@ -119,7 +130,12 @@ def read_facts(folder: Path, name: str) -> RunFacts:
             f"{folder}: there is no such folder; expected the folder of a trained run, "
             "such as runs/demo"
         )
-    Stage(folder, "training", f"transbeam train {folder}").load()
+    training = Stage(folder, "training", f"transbeam train {folder}")
+    if training.exists and not training.is_finished:
+        # Its own file is written at the end; that of the records is there.
+        config = load_run(run_file(folder))
+        return RunFacts(name, folder, config, _UNFINISHED, is_trained=False)
+    training.load()
     config = load_run(folder / CONFIG)
     return RunFacts(name, folder, config, _why_no_maps(config))
 

@@ -43,6 +43,7 @@ RUN = _object(
         "max_length": _COUNT,
         "has_maps": _FLAG,
         "why_no_maps": _or_null(_TEXT),
+        "is_trained": _FLAG,
     },
     optional=("decoder_layers",),
 )

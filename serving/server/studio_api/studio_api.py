@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,31 +18,29 @@ from transbeam.serving.server.configuration.limits import Limits
 from transbeam.serving.server.monitoring.request_ids import current
 from transbeam.serving.server.request_handling.request_limits import check_amounts
 from transbeam.serving.server.rest_api.request_body import read_body, unless_gone
+from transbeam.serving.server.studio_api import (
+    maps_api,
+    model_views_api,
+    run_results_api,
+)
 from transbeam.serving.server.studio_api.description import (
     API,
-    ATTENTION,
-    BYTES,
-    CONTRIBUTIONS,
-    FLOW,
     INSPECT,
-    OVERVIEW,
-    PREDICTIONS,
-    QUERY_KEY,
     RUNS,
     SCHEMAS,
-    STAGES,
     describe_studio,
 )
+from transbeam.serving.server.studio_api.run_results_api import answer_results
 from transbeam.serving.studio.inspections import Inspections
 from transbeam.serving.studio.page_files import HEADERS, PAGE, read_page_files
 from transbeam.serving.studio.run_facts import find_runs
+from transbeam.serving.studio.run_results.run_results import RunResults
 from transbeam.serving.studio.studio_error import StudioError
 
 FOLDER = "/studio"
 # Texts that wait for the one that is inspected.
 _MOST_WAITING = 8
 _READS = ("GET", "HEAD")
-_NUMBER = re.compile("[0-9]{1,9}")
 _PRIVATE = {"Cache-Control": "no-store"}
 
 _Found = TypeVar("_Found")
@@ -68,6 +65,7 @@ class StudioApi:
     def __init__(self, folders: Sequence[Path], limits: Limits):
         runs = find_runs(folders)
         self._inspections = Inspections(runs)
+        self._results = RunResults(self._inspections.facts)
         self._names = {facts.name for facts in runs}
         self._limits = limits
         self._files = read_page_files()
@@ -86,39 +84,23 @@ class StudioApi:
         return Response(found[0], media_type=found[1], headers=HEADERS)
 
     async def response(self, request: Request, path: str) -> Response:
-        match path:
-            case _ if path == RUNS and request.method in _READS:
-                return _json(self._inspections.runs())
-            case _ if path == INSPECT and request.method == "POST":
+        queries = request.query_params
+        match request.method, path:
+            case "POST", _ if path == INSPECT:
                 return await self._inspect(request)
-            case _ if path == ATTENTION and request.method in _READS:
-                key, layer = _queries(request, "key", "layer")
-                return await _bytes(lambda: self._inspections.layer_maps(key, layer))
-            case _ if path == OVERVIEW and request.method in _READS:
-                key, group = _queries(request, "key", "group")
-                return await _bytes(lambda: self._inspections.small_maps(key, group))
-            case _ if path == FLOW and request.method in _READS:
-                key, group = _queries(request, "key", "group")
-                return await _bytes(lambda: self._inspections.flow_maps(key, group))
-            case _ if path == PREDICTIONS and request.method in _READS:
-                [key] = _queries(request, "key")
-                work = partial(self._inspections.predictions, key)
-                return _json(await self._compute(request, work))
-            case _ if path == CONTRIBUTIONS and request.method in _READS:
-                [key] = _queries(request, "key")
-                [position] = _read_numbers(request, "position")
-                found = _read_choices(request, "token", "against")
-                work = partial(self._inspections.contributions, key, position, *found)
-                return _json(await self._compute(request, work))
-            case _ if path == STAGES and request.method in _READS:
-                [key] = _queries(request, "key")
-                work = partial(self._inspections.stages, key)
-                return _json(await self._compute(request, work))
-            case _ if path == QUERY_KEY and request.method in _READS:
-                key, layer = _queries(request, "key", "layer")
-                numbers = _read_numbers(request, "head", "query", "attended")
-                work = partial(self._inspections.query_key, key, layer, *numbers)
-                return _json(await self._compute(request, work))
+            case (("GET" | "HEAD"), _) if path == RUNS:
+                return _json(self._inspections.runs())
+            case (("GET" | "HEAD"), _) if path in maps_api.PATHS:
+                work = partial(maps_api.read_maps, self._inspections, path, queries)
+                content = await _found(work)
+                return Response(content, media_type=maps_api.BYTES, headers=_PRIVATE)
+            case (("GET" | "HEAD"), _) if path in model_views_api.PATHS:
+                view = model_views_api.prepare_view(self._inspections, path, queries)
+                return _json(await self._compute(request, view))
+            case (("GET" | "HEAD"), _) if path in run_results_api.PATHS:
+                read = partial(answer_results, self._results, path, queries)
+                found = await _found(read)
+                return found if isinstance(found, Response) else _json(found)
         raise StatusError(
             StatusCode.NOT_FOUND,
             f"there is no {request.method} {path}; see /openapi.json",
@@ -181,35 +163,6 @@ def _read_question(body: bytes) -> tuple[str, dict[str, str]]:
     )
 
 
-def _queries(request: Request, *names: str) -> list[str]:
-    """Returns the values of required query parameters."""
-    found = []
-    for name in names:
-        values = request.query_params.getlist(name)
-        if len(values) != 1:
-            raise invalid(f"expected one query parameter {name!r}, found {len(values)}")
-        found.append(values[0])
-    return found
-
-
-def _read_numbers(request: Request, *names: str) -> list[int]:
-    """Returns the values of required query parameters that are numbers."""
-    found = []
-    for name, value in zip(names, _queries(request, *names), strict=True):
-        if not _NUMBER.fullmatch(value):
-            raise invalid(f"{name}={value}: expected a number, such as 0")
-        found.append(int(value))
-    return found
-
-
-def _read_choices(request: Request, *names: str) -> list[int | None]:
-    """Returns the numbers of query parameters; None for one that is left out."""
-    return [
-        _read_numbers(request, name)[0] if name in request.query_params else None
-        for name in names
-    ]
-
-
 async def _found(work: Callable[[], _Found]) -> _Found:
     """Runs a function in a thread; converts the studio's errors."""
     try:
@@ -219,10 +172,6 @@ async def _found(work: Callable[[], _Found]) -> _Found:
         if error.is_missing:
             code = StatusCode.NOT_FOUND
         raise StatusError(code, error.message) from None
-
-
-async def _bytes(work: Callable[[], bytes]) -> Response:
-    return Response(await _found(work), media_type=BYTES, headers=_PRIVATE)
 
 
 def _json(found: Any) -> Response:

@@ -100,3 +100,25 @@ export async function fetchStages(key) {
 export async function fetchQueryKey(key, choice) {
   return (await request(`query-key?${new URLSearchParams({ key, ...choice })}`)).json();
 }
+
+// --- What the stages of a run wrote -------------------------------------------------
+
+export async function fetchRunResults(run, signal) {
+  const query = new URLSearchParams({ run });
+  return (await request(`run?${query}`, { signal })).json();
+}
+
+export async function fetchLog(run, after, file, signal) {
+  const query = new URLSearchParams({ run, after, file });
+  return (await request(`log?${query}`, { signal })).json();
+}
+
+export async function fetchRecords(run, split, first, count, signal) {
+  const query = new URLSearchParams({ run, split, first, count });
+  return (await request(`records?${query}`, { signal })).json();
+}
+
+export async function fetchRunFile(run, path, signal) {
+  const query = new URLSearchParams({ run, path });
+  return (await request(`file?${query}`, { signal })).blob();
+}

@@ -3,13 +3,14 @@
 import { fetchRuns, setToken } from "./api.js";
 import { at, element, fill } from "./dom.js";
 import { insidePage } from "./inside_page.js";
+import { runPage } from "./run_page.js";
 import { clearError, fail, say } from "./shell.js";
 import { readHash, state, writeHash } from "./state.js";
 import { TEXT } from "./strings.js";
 
 // Each has `build()`, once; `open(run)` when it is shown or the run changes; `close()`;
 // `forget()` of the state that belongs to a run; and `redraw()` in another theme.
-const PAGES = { inside: insidePage };
+const PAGES = { inside: insidePage, run: runPage };
 const THEME = "transbeam-theme";
 
 let runs = [];

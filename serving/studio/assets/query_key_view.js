@@ -77,6 +77,7 @@ export class QueryKeyView {
     const { queries, keys, weights } = this.view;
     if (typeof this.head !== "number" || !queries.length) {
       this.found = null;
+      this.asked = null;
       this.place.hidden = true;
       this.hint.textContent = TEXT.queryKey.oneHead;
       return;

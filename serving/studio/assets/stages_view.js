@@ -24,7 +24,7 @@ export class StagesView {
     const body = element("tbody");
     for (const row of inspection.rows) body.append(...textRows(row));
     for (const stage of stages) body.append(stageRow(stage, most));
-    this.scroller.append(element("table", { className: "stages" }, element("thead", {}, head), body));
+    this.scroller.append(element("table", { className: "stage-table" }, element("thead", {}, head), body));
   }
 
   hide() {

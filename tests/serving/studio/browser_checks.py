@@ -8,9 +8,10 @@ answer that it did not expect.
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree
 
@@ -448,22 +449,17 @@ def check_token(browser: Browser, url: str) -> None:
         assert "secret" not in page.url
 
 
-CHECKS: dict[str, Callable[[Browser, str], None]] = {
-    name.removeprefix("check_"): check
-    for name, check in list(globals().items())
-    if name.startswith("check_")
-}
-
-
-def main(chromium: str, url: str, name: str) -> None:
+def main(checks: Mapping[str, Any], chromium: str, url: str, name: str) -> None:
+    """Runs a check, the function `check_NAME` of a module's global names."""
+    check: Callable[[Browser, str], None] = checks[f"check_{name}"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium,
             args=["--no-sandbox"],  # it has none for root
         )
-        CHECKS[name](browser, url)
+        check(browser, url)
         browser.close()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(globals(), *sys.argv[1:])

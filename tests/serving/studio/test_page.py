@@ -1,14 +1,16 @@
 """The studio's page in Chromium: `make test-studio`.
 
-The checks are in `browser_checks.py`. They run in the interpreter that
-TRANSBEAM_STUDIO_PYTHON names, one of an environment of its own with Playwright, and in
-the browser that TRANSBEAM_CHROMIUM names.
+The checks are in `browser_checks.py`, and those of the page Run in
+`run_page_checks.py`. They run in the interpreter that TRANSBEAM_STUDIO_PYTHON names,
+one of an environment of its own with Playwright, and in the browser that
+TRANSBEAM_CHROMIUM names.
 """
 
 import ast
 import os
 import shutil
 import subprocess
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,18 +18,26 @@ import pytest
 
 from tests.serving.conftest import TINY, make_run
 from tests.serving.server.conftest import SECRET, running, settings_for
+from tests.serving.studio.run_results.sample_results import (
+    log_line,
+    write_sample_results,
+)
+from transbeam.configs.loader.run_folder import Stage, save_config
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.attention import LowRankAttentionConfig
 
 PYTHON = os.environ.get("TRANSBEAM_STUDIO_PYTHON")
 CHROMIUM = os.environ.get("TRANSBEAM_CHROMIUM") or shutil.which("chromium")
-SCRIPT = Path(__file__).parent / "browser_checks.py"
-CONFIGS = Path(__file__).parents[3] / "configs/tiny"
-CHECKS = [
-    node.name.removeprefix("check_")
-    for node in ast.parse(SCRIPT.read_text("utf-8")).body
-    if isinstance(node, ast.FunctionDef) and node.name.startswith("check_")
+SCRIPTS = [
+    Path(__file__).parent / name for name in ("browser_checks.py", "run_page_checks.py")
 ]
+CONFIGS = Path(__file__).parents[3] / "configs/tiny"
+CHECKS = {
+    node.name.removeprefix("check_"): script
+    for script in SCRIPTS
+    for node in ast.parse(script.read_text("utf-8")).body
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("check_")
+}
 
 pytestmark = [
     pytest.mark.skipif(
@@ -53,7 +63,18 @@ def runs(tmp_path_factory):
     for name in ("causal", "seq2seq"):
         config = load_run(CONFIGS / f"{name}.yaml", few)
         configs[name] = replace(config, training=TINY.training)
-    return tuple(make_run(folder / name, config) for name, config in configs.items())
+    made = [make_run(folder / name, config) for name, config in configs.items()]
+    write_sample_results(made[0])
+    (made[1] / "data/manifest.json").write_text("{")
+    return (*made, unfinished_run(folder / "training"))
+
+
+def unfinished_run(folder):
+    """A run whose training has begun."""
+    Stage(folder, "training", "transbeam train").begin({})
+    (folder / "data").mkdir()
+    save_config(folder / "data", TINY)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +86,7 @@ def page(runs):
 
 def run_check(url, name):
     done = subprocess.run(
-        [str(PYTHON), str(SCRIPT), str(CHROMIUM), url, name],
+        [str(PYTHON), str(CHECKS[name]), str(CHROMIUM), url, name],
         capture_output=True,
         text=True,
         check=False,
@@ -73,9 +94,30 @@ def run_check(url, name):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("name", [name for name in CHECKS if name != "token"])
+WITH_CONDITIONS = {"token", "live_training"}
+
+
+@pytest.mark.parametrize("name", sorted(CHECKS.keys() - WITH_CONDITIONS))
 def test_page(page, name):
     run_check(page, name)
+
+
+def test_curves_move_while_a_run_trains(page, runs):
+    folder = runs[-1]
+    log = folder / "training/metrics.jsonl"
+    checking = threading.Thread(target=run_check, args=(page, "live_training"))
+    checking.start()
+    for step in range(1, 60):
+        with log.open("a") as stream:
+            stream.write(f"{log_line(step, loss=1 / step)}\n")
+        checking.join(timeout=1)
+        if step == 20:
+            save_config(folder / "training", TINY)
+            stage = Stage(folder, "training", "transbeam train")
+            stage.finish({}, {"steps": 20, "summary": ""})
+        if not checking.is_alive():
+            break
+    checking.join()
 
 
 def test_page_of_a_server_with_a_token(runs):

@@ -68,6 +68,7 @@ def test_runs(studio):
         "max_length": 32,
         "has_maps": True,
         "why_no_maps": None,
+        "is_trained": True,
     }
 
 
@@ -253,7 +254,7 @@ def test_described_in_the_same_document(studio):
     status, document = studio.get("/openapi.json")
     assert status == 200
     OpenAPIV31SpecValidator(document).validate()
-    names = ("runs", "inspect", "attention", "overview")
+    names = ("runs", "inspect", "attention", "overview", "run", "log", "records")
     assert {f"{API}/{name}" for name in names} < document["paths"].keys()
     assert {"name": "the studio"} in document["tags"]
 

@@ -1,0 +1,155 @@
+"""Checks of the page Run in a browser; see `browser_checks.py`."""
+
+import sys
+import tempfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+from browser_checks import PATIENCE, main, opened, require_accessible
+from playwright.sync_api import Browser, Page, expect
+
+
+def run_address(url: str, run: str = "tiny") -> str:
+    return f"{url}#page=run&run={run}"
+
+
+def in_panel(page: Page, name: str, selector: str):
+    return page.locator(f"#run-{name} {selector}")
+
+
+def check_results(browser: Browser, url: str) -> None:
+    """Every panel has what the stages wrote, and markup in it is text."""
+    with opened(browser, run_address(url)) as page:
+        expect(page.locator(".stage[data-state='finished']")).to_have_count(6)
+        expect(in_panel(page, "training", "canvas")).to_have_count(2)
+        expect(in_panel(page, "training", ".readout").first).to_contain_text("1.25")
+        expect(in_panel(page, "evaluation", ".example")).to_have_count(2)
+        expect(in_panel(page, "evaluation", "table")).to_contain_text("0.25 to 0.75")
+        expect(in_panel(page, "exports", "tbody").first).to_contain_text("64 tokens")
+        expect(in_panel(page, "exports", ".run-content")).to_contain_text("1 of 2")
+        page.click("#run-exports summary")
+        expect(in_panel(page, "exports", "tbody").last).to_contain_text("✗ failed")
+        expect(in_panel(page, "data", ".histogram span")).to_have_count(3)
+        page.get_by_text("Labels (1)").click()
+        expect(in_panel(page, "data", "details table").first).to_be_visible()
+        image = in_panel(page, "analysis", "img")
+        image.scroll_into_view_if_needed()
+        expect(image).to_have_js_property("naturalWidth", 40)
+        expect(page.locator("#run-sweep")).to_be_hidden()
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("#page-run [onerror]").count() == 0
+
+
+def check_records(browser: Browser, url: str) -> None:
+    """Records are turned page by page."""
+    with opened(browser, run_address(url)) as page:
+        expect(in_panel(page, "records", "li")).to_have_count(5)
+        documents = in_panel(page, "records", "li:first-child .record-document")
+        expect(documents).to_have_count(6)  # three in each of two rows
+        expect(documents.first).to_contain_text("the [MASK] of")
+        page.get_by_role("button", name="Next").click()
+        expect(in_panel(page, "records", "li")).to_have_count(3)
+        expect(page.get_by_role("button", name="Next")).to_be_disabled()
+        page.get_by_role("button", name="Previous").click()
+        expect(in_panel(page, "records", "h3").first).to_have_text("Record 0")
+        page.select_option("#run-records select", "validation")
+        expect(in_panel(page, "records", "li")).to_have_count(1)
+
+
+def check_curves(browser: Browser, url: str) -> None:
+    """A cursor reads values, by pointer and by keyboard, along any axis."""
+    with opened(browser, run_address(url)) as page:
+        canvas = in_panel(page, "training", "canvas").first
+        readout = in_panel(page, "training", ".readout").first
+        canvas.hover(position={"x": 56, "y": 80})
+        expect(readout).to_contain_text("training 2.5 at step 1")
+        page.mouse.move(2, 2)
+        expect(readout).to_contain_text("training 1.5")
+        canvas.focus()
+        page.keyboard.press("Home")
+        expect(readout).to_contain_text("training 2.5")
+        page.keyboard.press("ArrowRight")
+        expect(readout).to_contain_text("training 1.5")
+        page.keyboard.press("Escape")
+        page.select_option("#run-training select", "seconds")
+        expect(readout).to_contain_text("at 1 s")
+        page.check("#run-log-scale")
+        label = canvas.get_attribute("aria-label")
+        assert "training from 2.5 to 1.5" in label, label
+        page.get_by_text("The log as a table").click()
+        expect(in_panel(page, "training", "tbody tr")).to_have_count(3)
+
+
+def check_run_files(browser: Browser, url: str) -> None:
+    """Curves and reports are saved."""
+    with (
+        tempfile.TemporaryDirectory() as name,
+        opened(browser, run_address(url)) as page,
+    ):
+        file = Path(name, "file")
+        for kind in ("PNG", "SVG"):
+            with page.expect_download() as found:
+                page.get_by_role(
+                    "button", name=f"loss: Save this view as {kind}"
+                ).click()
+            found.value.save_as(file)
+            if kind == "SVG":
+                ElementTree.fromstring(file.read_bytes())
+            else:
+                assert file.read_bytes().startswith(b"\x89PNG")
+        with page.expect_download() as found:
+            page.get_by_role("button", name="Save the report: Analysis").click()
+        assert found.value.suggested_filename == "tiny-analysis_report.html"
+
+
+def check_what_is_missing(browser: Browser, url: str) -> None:
+    """Panels without results name a command, and damage stays in its panel."""
+    with opened(browser, run_address(url, "without")) as page:
+        expect(in_panel(page, "data", ".error")).to_contain_text("manifest.json")
+        for panel, command in (
+            ("evaluation", "transbeam evaluate"),
+            ("exports", "transbeam export"),
+            ("analysis", "transbeam analyze"),
+        ):
+            expect(in_panel(page, panel, "code").first).to_contain_text(command)
+        expect(page.locator("#run-records")).to_be_hidden()
+        require_accessible(page)
+        page.select_option("#run", "tiny")
+        expect(in_panel(page, "training", "canvas")).to_have_count(2)
+        expect(in_panel(page, "data", ".error")).to_have_count(0)
+        page.get_by_role("link", name="Inside").click()
+        expect(page.locator("#views")).to_be_visible(timeout=PATIENCE)
+        expect(page.locator("#page-run")).to_be_hidden()
+
+
+def check_run_accessible(browser: Browser, url: str) -> None:
+    """Axe finds nothing, in both themes, and nothing is wider than the window."""
+    for scheme in ("light", "dark"):
+        with opened(browser, run_address(url), scheme=scheme) as page:
+            expect(in_panel(page, "records", "li")).to_have_count(5)
+            page.get_by_role("button", name="Analysis", exact=True).click()
+            expect(page.locator("#run-analysis-title")).to_be_focused()
+            require_accessible(page)
+    for width in (360, 768, 2560):
+        with opened(browser, run_address(url), width=width) as page:
+            expect(in_panel(page, "records", "li")).to_have_count(5)
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, (width, wide)
+
+
+def check_live_training(browser: Browser, url: str) -> None:
+    """Curves move while a run trains, and its results come at the end."""
+    with opened(browser, run_address(url, "training")) as page:
+        live = page.locator("#run-live")
+        expect(live).to_contain_text("of step", timeout=PATIENCE)
+        before = live.inner_text()
+        expect(live).not_to_have_text(before, timeout=PATIENCE)
+        expect(in_panel(page, "training", "canvas")).to_have_count(1)
+        require_accessible(page)
+        expect(live).to_be_hidden(timeout=PATIENCE)
+        expect(in_panel(page, "training", ".run-facts")).to_contain_text("20")
+        expect(page.locator("#status")).to_contain_text("finished")
+
+
+if __name__ == "__main__":
+    main(globals(), *sys.argv[1:])
