@@ -9,50 +9,51 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transbeam.configs.base.errors import UserError
-from transbeam.serving.base.trained_run import load_trained
+import numpy as np
+
+from transbeam.serving.studio.head_differences import pool_differences
 from transbeam.serving.studio.inspected_model import (
     MOST_BYTES,
-    InspectedModel,
+    SMALL,
     Inspection,
     MapGroup,
 )
+from transbeam.serving.studio.loaded_models import LoadedModels
+from transbeam.serving.studio.model_form import ModelForm
 from transbeam.serving.studio.run_facts import RunFacts
 from transbeam.serving.studio.studio_error import StudioError
 
 _KEPT_BYTES = 2 * MOST_BYTES
-_KEPT_MODELS = 3
 
 
 class Inspections:
     """Inspects texts with the models of some runs.
 
-    Models are loaded when they are first used; the last used ones stay in memory, and
-    so do the maps of the last texts.
+    The maps of the last texts stay in memory.
 
     Args:
         runs: The runs.
+
+    Attributes:
+        models: The models of the runs.
     """
 
     def __init__(self, runs: Sequence[RunFacts]):
-        self._runs = {facts.name: facts for facts in runs}
-        self._models: OrderedDict[str, InspectedModel] = OrderedDict()
+        self.models = LoadedModels(runs)
         self._kept: OrderedDict[str, Inspection] = OrderedDict()
-        # One inspection at a time: each uses all cores, and the memory of all maps.
-        self._computing = threading.Lock()
         self._keeping = threading.Lock()
         # Keys of other people's texts cannot be guessed.
         self._salt = secrets.token_hex(16)
 
     def runs(self) -> dict[str, Any]:
         """Returns the facts of all runs as a JSON object."""
-        return {"runs": [facts.as_json() for facts in self._runs.values()]}
+        return {"runs": [facts.as_json() for facts in self.models.runs.values()]}
 
-    def inspect(self, run: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    def inspect(self, form: ModelForm, texts: Mapping[str, str]) -> dict[str, Any]:
         """Inspects a text, unless it is still kept.
 
         Args:
-            run: The run's name.
+            form: A run, or one of its checkpoints.
             texts: A text for each of the run's inputs.
 
         Returns:
@@ -60,54 +61,50 @@ class Inspections:
             `small_maps` and `layer_maps`.
 
         Raises:
-            StudioError: There is no such run, it has no maps or its files are damaged,
-                or the texts are not those that it reads.
+            StudioError: There is no such run or checkpoint, it has no maps or its files
+                are damaged, or the texts are not those that it reads.
         """
-        facts = self._runs.get(run)
-        if facts is None:
-            raise StudioError(
-                f"there is no run {run!r}; the runs of this page are "
-                f"{', '.join(self._runs)}",
-                is_missing=True,
-            )
+        facts = self.models.facts(form.run)
         if facts.why_no_maps is not None:
-            raise StudioError(f"{run} has no attention maps: {facts.why_no_maps}")
-        if set(texts) != set(facts.inputs):
-            raise StudioError(
-                f"{run} reads {' and '.join(facts.inputs)}; the request has "
-                f"{' and '.join(sorted(texts)) or 'no text'}"
-            )
-        # Half of a surrogate pair, which JSON can carry, is no character.
-        texts = {n: t.encode("utf-8", "replace").decode() for n, t in texts.items()}
+            raise StudioError(f"{form.run} has no attention maps: {facts.why_no_maps}")
+        texts = read_texts(facts, texts)
         began = time.perf_counter()
-        named = json.dumps([self._salt, run, texts], sort_keys=True)
+        named = json.dumps([self._salt, form.as_json(), texts], sort_keys=True)
         key = hashlib.sha256(named.encode()).hexdigest()[:32]
-        with self._computing:
+        # One at a time: each takes the memory of all maps.
+        with self.models.computing:
             found = self._kept.get(key)
             if found is None:
-                found = self._model(facts).inspect(texts)
+                found = self.models.keras(form).inspected.inspect(texts)
             self._keep(key, found)
         seconds = round(time.perf_counter() - began, 4)
-        return {"key": key, "run": run, "seconds": seconds, **found.as_json()}
+        return {"key": key, "run": form.run, "seconds": seconds, **found.as_json()}
 
-    def small_maps(self, key: str, group: str) -> bytes:
+    def small_maps(self, key: str, group: str, less: str | None = None) -> bytes:
         """Returns the small maps of a group.
 
         Args:
             key: The key of an inspection.
             group: The group's name.
+            less: The key of another inspection, whose maps are subtracted.
 
         Returns:
             float16, little-endian, `(L, H, T', S')` with the inspection's `small` as
             `(T', S')`.
 
         Raises:
-            StudioError: There is no such inspection or group.
+            StudioError: There is no such inspection or group, or maps of other shapes
+                are to be subtracted.
         """
-        for found in self._inspection(key).groups:
-            if found.name == group:
-                return _little_endian(found.small_maps())
-        raise StudioError(f"there is no group {group!r}", is_missing=True)
+        maps = self._group(key, group)
+        if less is None:
+            return _little_endian(maps.small_maps())
+        others = self._group(less, group)
+        if [m.shape for m in maps.maps] != [m.shape for m in others.maps]:
+            raise StudioError("maps of different shapes have no difference")
+        pairs = zip(maps.maps, others.maps, strict=True)
+        small = [pool_differences(one - other, SMALL) for one, other in pairs]
+        return _little_endian(np.stack(small))
 
     def layer_maps(self, key: str, layer: str) -> bytes:
         """Returns the maps of a layer.
@@ -122,13 +119,24 @@ class Inspections:
         Raises:
             StudioError: There is no such inspection or layer.
         """
-        groups: Sequence[MapGroup] = self._inspection(key).groups
+        groups: Sequence[MapGroup] = self.inspection(key).groups
         for group in groups:
             if layer in group.paths:
                 return _little_endian(group.maps[group.paths.index(layer)])
         raise StudioError(f"there is no layer {layer!r}", is_missing=True)
 
-    def _inspection(self, key: str) -> Inspection:
+    def _group(self, key: str, name: str) -> MapGroup:
+        for found in self.inspection(key).groups:
+            if found.name == name:
+                return found
+        raise StudioError(f"there is no group {name!r}", is_missing=True)
+
+    def inspection(self, key: str) -> Inspection:
+        """Returns an inspection that is still kept.
+
+        Raises:
+            StudioError: There is no such inspection.
+        """
         with self._keeping:
             found = self._kept.get(key)
             if found is None:
@@ -147,18 +155,27 @@ class Inspections:
             while sum(kept.bytes for kept in self._kept.values()) > _KEPT_BYTES:
                 self._kept.popitem(last=False)
 
-    def _model(self, facts: RunFacts) -> InspectedModel:
-        if facts.name not in self._models:
-            try:
-                self._models[facts.name] = InspectedModel(
-                    facts, load_trained(facts.folder)
-                )
-            except UserError as error:
-                raise StudioError(f"{facts.name} cannot be loaded: {error}") from None
-        self._models.move_to_end(facts.name)
-        while len(self._models) > _KEPT_MODELS:
-            self._models.popitem(last=False)
-        return self._models[facts.name]
+
+def read_texts(facts: RunFacts, texts: Mapping[str, str]) -> dict[str, str]:
+    """Checks the texts for a run.
+
+    Args:
+        facts: Facts of the run.
+        texts: Texts by the names of the inputs.
+
+    Returns:
+        The texts, as valid Unicode.
+
+    Raises:
+        StudioError: They are not those that the run reads.
+    """
+    if set(texts) != set(facts.inputs):
+        raise StudioError(
+            f"{facts.name} reads {' and '.join(facts.inputs)}; the request has "
+            f"{' and '.join(sorted(texts)) or 'no text'}"
+        )
+    # Half of a surrogate pair, which JSON can carry, is no character.
+    return {n: t.encode("utf-8", "replace").decode() for n, t in texts.items()}
 
 
 def _little_endian(maps: Any) -> bytes:

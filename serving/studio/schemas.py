@@ -43,6 +43,8 @@ RUN = _object(
         "max_length": _COUNT,
         "has_maps": _FLAG,
         "why_no_maps": _or_null(_TEXT),
+        "checkpoints": {"description": "Steps of those kept", **_list(_COUNT)},
+        "tflite": {"description": "Variants of the export", **_list(_TEXT)},
     },
     optional=("decoder_layers",),
 )
@@ -57,7 +59,9 @@ INSPECT_REQUEST = _object(
             "type": "object",
             "additionalProperties": _TEXT,
         },
-    }
+        "checkpoint": {"description": "The step of a checkpoint", **_COUNT},
+    },
+    optional=("checkpoint",),
 )
 
 _TOKEN = _object(
