@@ -139,7 +139,8 @@ def _listed(
         chosen = {int(i) for top in tops for i in _largest(top)}
         if actual is not None:
             chosen.add(actual)
-    return sorted(chosen, key=lambda i: (-differences[i], i))
+    most = np.fmax(a, b)  # among equal differences the most probable one is first
+    return sorted(chosen, key=lambda i: (-differences[i].round(_DIGITS), -most[i]))
 
 
 def _largest(values: np.ndarray) -> np.ndarray:

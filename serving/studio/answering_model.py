@@ -156,7 +156,8 @@ class AnsweringModel:
     def _tags(self, text: str, ask: AskIds) -> Answer:
         """Predicts the tag of each word."""
         task, objective = self.task, self.trained.config.objective
-        assert isinstance(task, WordsTask) and isinstance(objective, WordsObjective)
+        assert isinstance(task, WordsTask)
+        assert isinstance(objective, WordsObjective)
         words = split_words(tf.constant([text])).texts
         tags = Outcomes(objective.labels, objective.labels)
         if not words.flat_values.shape[0]:

@@ -16,6 +16,7 @@ from transbeam.serving.studio.model_form import ModelForm
 from transbeam.serving.studio.studio_error import StudioError
 
 Json = dict[str, Any]
+Sides = Mapping[str, ModelForm]
 
 
 class Comparisons:
@@ -45,17 +46,16 @@ class Comparisons:
                 other inputs.
         """
         began = time.perf_counter()
-        sides = {"a": a, "b": b}
-        inputs = {
-            name: self._models.facts(form.run).inputs for name, form in sides.items()
-        }
-        if set(inputs["a"]) != set(inputs["b"]):
+        facts = [self._models.facts(form.run) for form in (a, b)]
+        inputs = [each.inputs for each in facts]
+        if set(inputs[0]) != set(inputs[1]):
             raise StudioError(
-                f"{a.run} reads {' and '.join(inputs['a'])}, and {b.run} reads "
-                f"{' and '.join(inputs['b'])}: only models of the same inputs can be "
+                f"{a.run} reads {' and '.join(inputs[0])}, and {b.run} reads "
+                f"{' and '.join(inputs[1])}: only models of the same inputs can be "
                 "compared"
             )
-        texts = read_texts(self._models.facts(a.run), texts)
+        texts = read_texts(facts[0], texts)
+        sides = {"a": a, "b": b}
         answers = self._answers(sides, texts)
         inspections, maps = self._maps(sides, texts)
         return {
@@ -66,18 +66,15 @@ class Comparisons:
             "maps": maps,
         }
 
-    def _answers(
-        self, sides: Mapping[str, ModelForm], texts: Mapping[str, str]
-    ) -> Json:
+    def _answers(self, sides: Sides, texts: Mapping[str, str]) -> Json:
+        """Returns the predictions with their differences, or why there are none."""
+        a, b = sides.values()
         try:
-            one, other = (self._answer(form, texts) for form in sides.values())
+            one, other = self._answer(a, texts), self._answer(b, texts)
         except _NoAnswerError as error:
             return {"why_not": str(error)}
         if one.kind != other.kind:
-            return {
-                "why_not": f"{sides['a']} predicts {one.kind}, and {sides['b']} "
-                f"{other.kind}"
-            }
+            return {"why_not": f"{a} predicts {one.kind}, and {b} {other.kind}"}
         if not (one.predictions and other.predictions):
             what = "[MASK]" if one.kind == "fills" else "word"
             return {"why_not": f"the text has no {what}"}
@@ -93,7 +90,7 @@ class Comparisons:
                 raise _NoAnswerError(f"{form}: {error}") from None
 
     def _maps(
-        self, sides: Mapping[str, ModelForm], texts: Mapping[str, str]
+        self, sides: Sides, texts: Mapping[str, str]
     ) -> tuple[dict[str, Json], Json]:
         """Returns the inspections of the sides that have maps, and the differences."""
         found: dict[str, Json] = {}

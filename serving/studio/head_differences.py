@@ -107,5 +107,7 @@ def head_differences(one: MapGroup, other: MapGroup) -> dict[str, Any]:
     pairs = zip(one.maps, other.maps, strict=True)
     return {
         "name": one.name,
-        "layers": [np.round(total_variation(*pair), 5).tolist() for pair in pairs],
+        "layers": [
+            np.round(total_variation(*pair).astype(float), 5).tolist() for pair in pairs
+        ],
     }

@@ -85,7 +85,8 @@ class LoadedModels:
         if form.checkpoint is not None and form.checkpoint not in facts.checkpoints:
             kept = ", ".join(map(str, facts.checkpoints)) or "none"
             raise StudioError(
-                f"{form.run} has no checkpoint of step {form.checkpoint}; it has {kept}",
+                f"{form.run} has no checkpoint of step {form.checkpoint}; it has "
+                f"{kept}",
                 is_missing=True,
             )
         if form not in self._loaded:

@@ -9,11 +9,12 @@ from transbeam.serving.server.openapi.responses import (
     reference,
     refused,
 )
-from transbeam.serving.studio import schemas
+from transbeam.serving.studio import comparison_schemas, schemas
 
 TAG = "the studio"
 API = "/studio/api"
 RUNS, INSPECT = f"{API}/runs", f"{API}/inspect"
+COMPARE = f"{API}/compare"
 ATTENTION, OVERVIEW = f"{API}/attention", f"{API}/overview"
 BYTES = "application/octet-stream"
 
@@ -21,6 +22,8 @@ SCHEMAS: Json = {
     "studio.runs": schemas.RUNS,
     "studio.inspect.question": schemas.INSPECT_REQUEST,
     "studio.inspect.answer": schemas.INSPECTION,
+    "studio.compare.question": comparison_schemas.COMPARE_REQUEST,
+    "studio.compare.answer": comparison_schemas.COMPARISON,
 }
 
 _BINARY: Json = {"type": "string", "contentMediaType": BYTES}
@@ -51,6 +54,27 @@ def describe_studio() -> dict[str, Any]:
                 "requestBody": {
                     "required": True,
                     "content": {JSON: {"schema": question}},
+                },
+            }
+        },
+        COMPARE: {
+            "post": {
+                **_operation(
+                    "studio_compare",
+                    "Predictions and heads of two models on one text",
+                    answered(
+                        "Without the maps",
+                        reference("schemas", "studio.compare.answer"),
+                    ),
+                    *(400, 404, 408, 413, 415, 429, 500, 504),
+                ),
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        JSON: {
+                            "schema": reference("schemas", "studio.compare.question")
+                        }
+                    },
                 },
             }
         },
@@ -86,6 +110,14 @@ def describe_studio() -> dict[str, Any]:
                 "parameters": [
                     _query("key", "The key of an inspection"),
                     _query("group", "The name of a group of layers"),
+                    {
+                        **_query(
+                            "less",
+                            "The key of another inspection, whose maps are subtracted: "
+                            "of each square the largest absolute difference",
+                        ),
+                        "required": False,
+                    },
                 ],
             }
         },

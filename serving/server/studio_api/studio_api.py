@@ -21,12 +21,18 @@ from transbeam.serving.server.studio_api.description import (
     API,
     ATTENTION,
     BYTES,
+    COMPARE,
     INSPECT,
     OVERVIEW,
     RUNS,
     SCHEMAS,
     describe_studio,
 )
+from transbeam.serving.server.studio_api.questions import (
+    read_comparison,
+    read_inspection,
+)
+from transbeam.serving.studio.comparisons import Comparisons
 from transbeam.serving.studio.inspections import Inspections
 from transbeam.serving.studio.page_files import HEADERS, PAGE, read_page_files
 from transbeam.serving.studio.run_facts import find_runs
@@ -60,6 +66,7 @@ class StudioApi:
     def __init__(self, folders: Sequence[Path], limits: Limits):
         runs = find_runs(folders)
         self._inspections = Inspections(runs)
+        self._comparisons = Comparisons(self._inspections)
         self._names = {facts.name for facts in runs}
         self._limits = limits
         self._files = read_page_files()
@@ -83,12 +90,19 @@ class StudioApi:
                 return _json(self._inspections.runs())
             case _ if path == INSPECT and request.method == "POST":
                 return await self._inspect(request)
+            case _ if path == COMPARE and request.method == "POST":
+                return await self._compare(request)
             case _ if path == ATTENTION and request.method in _READS:
                 key, layer = _queries(request, "key", "layer")
                 return await _bytes(lambda: self._inspections.layer_maps(key, layer))
             case _ if path == OVERVIEW and request.method in _READS:
                 key, group = _queries(request, "key", "group")
-                return await _bytes(lambda: self._inspections.small_maps(key, group))
+                less = None
+                if "less" in request.query_params:
+                    [less] = _queries(request, "less")
+                return await _bytes(
+                    lambda: self._inspections.small_maps(key, group, less)
+                )
         raise StatusError(
             StatusCode.NOT_FOUND,
             f"there is no {request.method} {path}; see /openapi.json",
@@ -102,7 +116,26 @@ class StudioApi:
 
     async def _inspect(self, request: Request) -> Response:
         current().api = "Inspect"
-        run, texts = _read_question(await read_body(request, self._limits))
+        form, texts = read_inspection(await read_body(request, self._limits))
+        return await self._computed(
+            request, form.run, texts, lambda: self._inspections.inspect(form, texts)
+        )
+
+    async def _compare(self, request: Request) -> Response:
+        current().api = "Compare"
+        a, b, texts = read_comparison(await read_body(request, self._limits))
+        return await self._computed(
+            request, a.run, texts, lambda: self._comparisons.compare(a, b, texts)
+        )
+
+    async def _computed(
+        self,
+        request: Request,
+        run: str,
+        texts: Mapping[str, str],
+        work: Callable[[], Any],
+    ) -> Response:
+        """Checks texts against the limits, and computes in a thread."""
         encoded = [text.encode("utf-8", "replace") for text in texts.values()]
         check_amounts({"texts": np.array(encoded, object)}, self._limits)
         if self._waiting >= _MOST_WAITING:
@@ -116,35 +149,10 @@ class StudioApi:
         deadline = Deadline.after(self._limits.answer_seconds)
         self._waiting += 1
         try:
-            work = _found(lambda: self._inspections.inspect(run, texts))
-            return _json(await unless_gone(request.receive, deadline.wait(work)))
+            found = deadline.wait(_found(work))
+            return _json(await unless_gone(request.receive, found))
         finally:
             self._waiting -= 1
-
-
-def _read_question(body: bytes) -> tuple[str, dict[str, str]]:
-    """Reads the body of an inspection request.
-
-    Raises:
-        StatusError: The body is not JSON, or has other members.
-
-    Example:
-    >>> _read_question(b'{"run": "demo", "texts": {"text": "It is."}}')
-    ('demo', {'text': 'It is.'})
-    """
-    try:
-        question = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise invalid(f"the body is not JSON: {error}") from None
-    match question:
-        case {"run": str(run), "texts": dict(texts), **rest} if not rest and all(
-            isinstance(text, str) for text in texts.values()
-        ):
-            return run, texts
-    raise invalid(
-        'the body is not of the form {"run": "NAME", "texts": {"text": "..."}}, see '
-        "/openapi.json"
-    )
 
 
 def _queries(request: Request, *names: str) -> list[str]:
