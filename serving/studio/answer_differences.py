@@ -39,7 +39,7 @@ def compare_answers(one: Answer, other: Answer) -> dict[str, Any]:
     ... ]
     >>> [found] = compare_answers(*answers)["predictions"]
     >>> found["difference"], found["outcomes"][0]
-    (0.25, {'name': '-', 'a': 0.25, 'b': 0.5})
+    (0.25, {'name': '+', 'a': 0.75, 'b': 0.5})
     """
     same_tokens = one.outcomes == other.outcomes and one.row == other.row
     union = _Union(one.outcomes, other.outcomes, is_whole=one.kind != "spans")

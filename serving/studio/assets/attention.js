@@ -83,7 +83,7 @@ export function tokenText(row, token) {
 }
 
 // Shows spaces, and keeps invisible and direction-changing characters out of labels.
-function readable(label) {
+export function readable(label) {
   const trimmed = label.trim() || label;
   return trimmed
     .replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd")
