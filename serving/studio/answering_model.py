@@ -23,6 +23,7 @@ from transbeam.configs.schema.objectives.objective import (
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.interface import Endpoint
+from transbeam.serving.signatures.base.text_inputs import TextInputs
 from transbeam.serving.signatures.masked import MaskedTask
 from transbeam.serving.signatures.pooled import PooledTask
 from transbeam.serving.signatures.span_qa import SpanQATask
@@ -37,7 +38,8 @@ from transbeam.serving.studio.next_tokens import (
 from transbeam.serving.studio.span_candidates import answer_spans
 from transbeam.serving.studio.studio_error import StudioError
 from transbeam.serving.studio.token_answers import answer_tokens
-from transbeam.serving.text_ops.mask_tokens import answer_pieces, tokenize_with_masks
+from transbeam.serving.studio.token_rows import without_padding
+from transbeam.serving.text_ops.mask_tokens import answer_pieces
 from transbeam.serving.text_ops.word_split import split_words
 
 # Rows of ids (T,) by name to outputs without the batch axis.
@@ -116,14 +118,15 @@ class AnsweringModel:
         """Predicts the token of each mask."""
         if not isinstance(self.task, MaskedTask):
             raise StudioError("its head was not trained: it fills no masks")
-        tokens = tokenize_with_masks(self.tokenizer, tf.constant([text]))
-        ids = self.task.encoder.text(tokens).token_ids.numpy()[0]
-        positions = np.flatnonzero(ids == self.tokenizer.special.mask).astype(np.int32)
+        longest = self.task.max_length
+        read, _ = self.task.read_for_attention(tf.constant([text]), longest=longest)
+        row = {name: ids[0] for name, ids in without_padding(read).items()}
+        is_mask = row["token_ids"] == self.tokenizer.special.mask
+        positions = np.flatnonzero(is_mask).astype(np.int32)
         found = []
         # A file has a fixed number of masks.
         for start in range(0, len(positions), most or max(len(positions), 1)):
             some = positions[start : start + (most or len(positions))]
-            row = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
             outputs = ask("fill_mask", {**row, "masked_positions": some})
             found += list(softmax(outputs["logits"])[: len(some)])
         predictions = [Prediction(n, "", shares) for n, shares in enumerate(found)]
@@ -133,13 +136,12 @@ class AnsweringModel:
         """Predicts one class, several labels or a number."""
         task, objective = self.task, self.trained.config.objective
         assert isinstance(task, PooledTask)
+        assert isinstance(task.inputs, TextInputs)
         names = [str(spec.name) for spec in task.inputs.specs]
-        tensors, _ = task.inputs.read(*(tf.constant([texts[n]]) for n in names))
-        specs = task.inputs.tensor_specs(None)
-        rows = {
-            str(spec.name): np.asarray(tensor)[0]
-            for spec, tensor in zip(specs, tensors, strict=True)
-        }
+        read, _ = task.inputs.read_for_attention(
+            *(tf.constant([texts[name]]) for name in names), longest=task.max_length
+        )
+        rows = {name: ids[0] for name, ids in without_padding(read).items()}
         outputs = ask(task.by_ids, rows)
         if isinstance(objective, NumberObjective):
             value = np.reshape(outputs["score"], 1).astype(np.float64)
@@ -166,10 +168,11 @@ class AnsweringModel:
         shares: list[np.ndarray] = []
         for row in range(int(packed.tokens.nrows())):
             encoded = task.encoder.text(packed.tokens[row : row + 1])
-            inputs = {
-                "token_ids": encoded.token_ids.numpy()[0],
-                "padding_mask": encoded.padding_mask.numpy()[0],
+            padded = {
+                "token_ids": encoded.token_ids,
+                "padding_mask": encoded.padding_mask,
             }
+            inputs = {name: ids[0] for name, ids in without_padding(padded).items()}
             logits = ask(task.by_ids, inputs)["logits"]
             at = packed.positions.numpy()[packed.rows.numpy() == row]
             shares += list(softmax(logits[at]))

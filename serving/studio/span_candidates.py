@@ -1,13 +1,13 @@
 """Spans of a context that may answer a question, with their probabilities."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from transbeam.serving.signatures.span_qa import SpanQATask
 from transbeam.serving.studio.answers import Answer, Outcomes, Prediction, softmax
+from transbeam.serving.studio.token_rows import without_padding
 
 # Less probable spans are left out.
 _LEAST = 1e-4
@@ -38,9 +38,8 @@ def answer_spans(
     none = np.inf
     for window in range(int(tf.size(windows.text))):
         rows = windows.rows(tf.constant(window), tf.constant(window + 1))
-        inputs: dict[str, Any] = {
-            name: getattr(rows, name).numpy()[0] for name in task.id_inputs
-        }
+        padded = {name: getattr(rows, name) for name in task.id_inputs}
+        inputs = {name: ids[0] for name, ids in without_padding(padded).items()}
         outputs = ask("read_ids", inputs)
         length = len(inputs["token_ids"])
         start, end = (outputs[f"{n}_logits"][:length] for n in ("start", "end"))

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.schema.objectives.language_modeling import PrefixConfig
@@ -13,6 +12,7 @@ from transbeam.serving.signatures.base.interface import TARGET
 from transbeam.serving.studio.answers import Answer, Outcomes, Prediction, softmax
 from transbeam.serving.studio.next_tokens import Ids, NextTokens
 from transbeam.serving.studio.studio_error import StudioError
+from transbeam.serving.studio.token_rows import without_padding
 
 # Along a text: each has the probability of every token of the vocabulary.
 MOST_PREDICTIONS = 128
@@ -49,7 +49,7 @@ def answer_tokens(
         *(tf.constant([texts[name]]) for name in names),
         longest=trained.config.model.max_sequence_length,
     )
-    rows = {name: np.asarray(values)[0].tolist() for name, values in read.items()}
+    rows = {name: ids[0].tolist() for name, ids in without_padding(read).items()}
     source: Ids | None = rows.get("encoder_token_ids")
     row: Ids = rows["decoder_token_ids" if is_seq2seq else "token_ids"]
     if not row:

@@ -72,7 +72,7 @@ export class CompareAnswersView {
 
   _title(prediction) {
     const { actual, outcomes } = prediction;
-    const title = words.predictions[this.answers.kind](prediction);
+    const title = readable(visible(words.predictions[this.answers.kind](prediction)));
     return actual === null ? title : `${title} ${words.next(outcomeName(outcomes[actual]))}`;
   }
 
@@ -83,8 +83,8 @@ export class CompareAnswersView {
     const row = element("tr", {}, name);
     for (const side of ["a", "b"]) {
       const value = outcome[side];
-      const cell = element("td", { className: `bar bar-${side}` }, isNumber ? plain(value) : share(value));
-      if (!isNumber && value !== null) cell.style.setProperty("--share", `${100 * value}%`);
+      const cell = element("td", { className: `probability side-${side}` }, isNumber ? plain(value) : share(value));
+      if (!isNumber && value !== null) cell.style.setProperty("--share", `${(100 * value) / longest(prediction)}%`);
       row.append(cell);
     }
     row.append(differenceCell(difference(outcome), mostOf(prediction, isNumber)));
@@ -112,7 +112,7 @@ export class CompareAnswersView {
           const value = outcome[side];
           if (value !== null && this.answers.kind !== "number") {
             context.fillStyle = side === "a" ? colors.sideA : colors.sideB;
-            context.fillRect(x, y + 3, Math.max(1, (bar - 60) * value), 18);
+            context.fillRect(x, y + 3, Math.max(1, ((bar - 60) * value) / longest(prediction)), 18);
           }
           context.fillStyle = colors.text;
           const text = this.answers.kind === "number" ? plain(value) : share(value);
@@ -137,6 +137,7 @@ export function differenceCell(value, most) {
 function hint({ same_tokens: same, left_out: leftOut }, kind) {
   const parts = [words.hints[kind]];
   if (kind !== "number" && kind !== "labels") parts.push(words.totalVariation);
+  if (kind !== "number") parts.push(words.barsScaled);
   if (!same && ["tokens", "fills"].includes(kind)) parts.push(words.otherTokens);
   if (leftOut) parts.push(words.leftOut(leftOut));
   return parts.join(" ");
@@ -150,7 +151,7 @@ function verdict({ best, outcomes }, kind) {
 
 function writtenTexts(written) {
   const texts = ["a", "b"].map((side) => {
-    const text = element("bdi", { className: "written" }, written[side] || words.writesNothing);
+    const text = element("bdi", { className: "written" }, visible(written[side]) || words.writesNothing);
     text.classList.toggle("hint", !written[side]);
     return element("div", { className: `side-${side}` }, element("strong", {}, words[side]), " ", text);
   });
@@ -159,15 +160,25 @@ function writtenTexts(written) {
 }
 
 // An answer without a text is that the context has none.
-function outcomeName(outcome) {
-  return outcome.name ? readable(outcome.name) : words.noAnswer;
+function outcomeName({ name }) {
+  return name ? readable(visible(name)) : words.noAnswer;
+}
+
+// Pieces may differ in their white space alone.
+function visible(text) {
+  return text.replaceAll("\n", "↵").replaceAll("\t", "⇥").replace(/(?<=[↵⇥#]) +| +$/gu, (spaces) => "␣".repeat(spaces.length));
 }
 
 function difference({ a, b }) {
   return (b ?? 0) - (a ?? 0);
 }
 
-// Probabilities have one scale; numbers that of their own difference.
+// Of the probabilities of a prediction, which has the longest bar.
+function longest({ outcomes }) {
+  return Math.max(...outcomes.flatMap(({ a, b }) => [a ?? 0, b ?? 0]), 1e-9);
+}
+
+// Differences of probabilities have one scale; numbers that of their own difference.
 function mostOf(prediction, isNumber) {
   return isNumber ? Math.abs(difference(prediction.outcomes[0])) : 1;
 }

@@ -3,8 +3,9 @@
 import { compare, fetchOverview } from "./api.js";
 import { AttentionMaps, combineHeads, makeUnits, mergeUnits } from "./attention.js";
 import { formatWeight } from "./canvas.js";
-import { buildControls, readControls, showControls } from "./compare_controls.js";
 import { CompareAnswersView } from "./compare_answers_view.js";
+import { readControls, showControls } from "./compare_controls.js";
+import { buildLayout } from "./compare_layout.js";
 import { CompareNumbersView } from "./compare_numbers_view.js";
 import { formatDifference, largest } from "./difference_colors.js";
 import { DifferenceCards, DifferenceGrid, DifferenceMapView } from "./difference_maps.js";
@@ -37,10 +38,7 @@ const hover = new Hover((held) => {
 
 export const comparePage = {
   build() {
-    at("page-compare").append(
-      section("compare-title", "visually-hidden", words.askTitle, [], buildControls(go)),
-      element("div", { id: "compare-views", className: "page", hidden: true }, ...parts()),
-    );
+    buildLayout(go, save);
     const choose = (layer, head) => {
       Object.assign(state, { layer, head });
       changed();
@@ -88,61 +86,6 @@ export const comparePage = {
   },
 };
 
-function section(id, className, title, tools, ...children) {
-  const head = element("div", { className: "panel-head" }, element("h2", { id, className }, title), ...tools);
-  const made = element("section", { className: "panel ask" }, head, ...children);
-  made.setAttribute("aria-labelledby", id);
-  return made;
-}
-
-function parts() {
-  const place = (id, className = "") => element("div", { id, className });
-  const large = ["a", "b", "difference"].map((name) =>
-    element("div", {}, element("h3", { className: `side-${name}` }, words[name]), place(`compare-map-${name}`)),
-  );
-  return [
-    section("compare-answers-title", "", words.answersTitle, [saves("answers")], place("compare-answers")),
-    element("p", { id: "compare-no-maps", className: "notice" }),
-    section(
-      "compare-heads-title",
-      "",
-      words.headsTitle,
-      [choice("group", TEXT.group), choice("grid", TEXT.shown), saves("grid")],
-      element("p", { className: "hint" }, words.headsHint),
-      element(
-        "div",
-        { className: "columns" },
-        element("div", {}, element("p", { id: "compare-grid-hint", className: "hint" }), place("compare-grid")),
-        element("div", {}, element("div", { className: "panel-head" }, element("h3", {}, words.cardsTitle), saves("cards")), place("compare-cards")),
-      ),
-    ),
-    section(
-      "compare-one-title",
-      "",
-      "",
-      [saves("large")],
-      element("div", { className: "three" }, ...large),
-      element("p", { id: "compare-pair", className: "pair", role: "status" }),
-    ),
-    section("compare-numbers-title", "", words.numbersTitle, [choice("number", words.number)], element("p", { id: "compare-number-hint", className: "hint" }), place("compare-numbers")),
-  ];
-}
-
-function choice(name, label) {
-  return element("label", { className: "field", id: `compare-${name}-field` }, label, element("select", { id: `compare-${name}-choice` }));
-}
-
-function saves(what) {
-  const buttons = ["png", "svg"].map((kind) => {
-    const title = TEXT.saveAs(kind.toUpperCase());
-    const button = element("button", { type: "button", title, data: { kind } }, kind.toUpperCase());
-    button.setAttribute("aria-label", title);
-    button.addEventListener("click", () => save(what, kind));
-    return button;
-  });
-  return element("div", { className: "saves", data: { saves: what } }, ...buttons);
-}
-
 // --- The comparison -----------------------------------------------------------------
 
 // Returns whether the chosen models can be compared.
@@ -168,7 +111,6 @@ async function go() {
     found = await compare(a, b, state.texts, signal);
     say(isSame() ? words.same : words.done(found.seconds));
     at("compare-views").hidden = false;
-    shown.answers.place.closest("section").hidden = false;
     showAnswers();
     shown.grid.key = null;
     await changed();

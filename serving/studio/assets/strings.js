@@ -164,6 +164,7 @@ export const TEXT = {
     },
     totalVariation:
       "The difference is the total variation of the probabilities: half of the sum of all absolute differences, from 0 to 1. The largest comes first.",
+    barsScaled: "Bars are scaled to the longest one of a prediction.",
     otherTokens:
       "The models have other tokens, and tokens are matched by their text. Along the text there is no common place but its end.",
     leftOut: (count) => `The first ${count.toLocaleString("en")} tokens are left out.`,
