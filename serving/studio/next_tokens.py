@@ -14,9 +14,6 @@ from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 from transbeam.serving.studio.studio_error import StudioError
 
-# New tokens of a continuation.
-NEW_TOKENS = 16
-
 Ids = Sequence[int]
 
 
@@ -37,16 +34,19 @@ class NextTokens(ABC):
         """
 
     @abstractmethod
-    def write(self, row: Ids, source: Ids | None, ends: Sequence[int]) -> list[int]:
+    def write(
+        self, row: Ids, source: Ids | None, most: int, ends: Sequence[int]
+    ) -> list[int]:
         """Continues a row with the most probable tokens.
 
         Args:
             row: As in `along`.
             source: As in `along`.
+            most: The largest number of new tokens.
             ends: Tokens at which the text ends.
 
         Returns:
-            At most `NEW_TOKENS` tokens, with the end token, if any.
+            The new tokens, with the end token, if any.
         """
 
 
@@ -59,14 +59,15 @@ class KerasNextTokens(NextTokens):
 
     def __init__(self, trained: TrainedRun):
         self._model = trained.model
-        self._longest = trained.config.model.max_sequence_length
 
     def along(self, row: Ids, source: Ids | None, most: int) -> np.ndarray:
         return self._logits(row, len(row), source)[-most:]
 
-    def write(self, row: Ids, source: Ids | None, ends: Sequence[int]) -> list[int]:
+    def write(
+        self, row: Ids, source: Ids | None, most: int, ends: Sequence[int]
+    ) -> list[int]:
         written: list[int] = []
-        for _ in range(min(NEW_TOKENS, self._longest - len(row))):
+        for _ in range(most):
             logits = self._logits([*row, *written], len(row), source)
             written.append(int(logits[-1].argmax()))
             if written[-1] in ends:
@@ -107,11 +108,11 @@ class TFLiteNextTokens(NextTokens):
             del found[:-most]
         return np.stack(found)
 
-    def write(self, row: Ids, source: Ids | None, ends: Sequence[int]) -> list[int]:
+    def write(
+        self, row: Ids, source: Ids | None, most: int, ends: Sequence[int]
+    ) -> list[int]:
         self._require_room(row)
-        written = self._writer.write(
-            row, NEW_TOKENS, source=source, stop_token_ids=ends
-        )
+        written = self._writer.write(row, most, source=source, stop_token_ids=ends)
         return written.token_ids.tolist()
 
     def _require_room(self, row: Ids) -> None:

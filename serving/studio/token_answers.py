@@ -16,6 +16,8 @@ from transbeam.serving.studio.token_rows import without_padding
 
 # Along a text: each has the probability of every token of the vocabulary.
 MOST_PREDICTIONS = 128
+# New tokens of a continuation.
+NEW_TOKENS = 16
 # Characters before a next token that are shown.
 _BEFORE = 48
 
@@ -60,14 +62,16 @@ def answer_tokens(
     first = len(row) - len(logits)
     before = _texts_before(trained.tokenizer, row, first)
     start = row[:1] if is_seq2seq else row
-    new = model.write(start, source, trained.tokenizer.special.ends)
+    room = trained.config.model.max_sequence_length - len(start)
+    ends = trained.tokenizer.special.ends
+    new = model.write(start, source, min(NEW_TOKENS, room), ends)
     return Answer(
         kind="tokens",
         outcomes=vocabulary,
         predictions=[
             Prediction(
                 number,
-                before[number - first][-_BEFORE:],
+                _end(before[number - first]),
                 softmax(scores),
                 row[number + 1] if number + 1 < len(row) else None,
             )
@@ -83,6 +87,10 @@ def _texts_before(tokenizer: Tokenizer, row: Ids, first: int) -> list[str]:
     """Returns the text up to each token of a row, from the token `first` on."""
     starts = [row[: number + 1] for number in range(first, len(row))]
     return [text.decode("utf-8", "replace") for text in _read(tokenizer, starts)]
+
+
+def _end(text: str) -> str:
+    return text if len(text) <= _BEFORE else f"…{text[-_BEFORE:]}"
 
 
 def _written_text(tokenizer: Tokenizer, before: Ids, new: Ids) -> str:

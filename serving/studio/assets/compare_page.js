@@ -109,7 +109,7 @@ async function go() {
   say(TEXT.loading);
   try {
     found = await compare(a, b, state.texts, signal);
-    say(isSame() ? words.same : words.done(found.seconds));
+    say(isSame() ? words.same : words.done(found.seconds) + cut());
     at("compare-views").hidden = false;
     showAnswers();
     shown.grid.key = null;
@@ -119,6 +119,11 @@ async function go() {
   } finally {
     if (asking?.signal === signal) at("compare-ask").removeAttribute("aria-busy");
   }
+}
+
+function cut() {
+  const { inspection } = found.a;
+  return inspection?.truncated ? TEXT.truncated(inspection.limit) : "";
 }
 
 function isSame() {

@@ -175,7 +175,7 @@ export const TEXT = {
       number: () => "Number",
       tags: ({ text }) => text,
       spans: () => "Answer",
-      tokens: ({ text }) => (text ? `…${text}` : "Start of the text"),
+      tokens: ({ text }) => text || "Start of the text",
     },
     noAnswer: "no answer",
     next: (name) => `▸ ${name}`,
