@@ -16,6 +16,7 @@ from transbeam.configs.loader.run_folder import Stage, fingerprint, save_config
 from transbeam.configs.loader.warmup import STEPS, WARMUP_STEPS
 from transbeam.configs.schema.training import ModelParallelConfig
 from transbeam.configs.system.memory import peak_memory
+from transbeam.model.weights.training_checkpoints import list_checkpoints
 from transbeam.pipeline.evaluation_set import read_validation_documents
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.pipeline.stage import finished_data
@@ -51,7 +52,6 @@ from transbeam.trainer.input.dynamic_masking import dynamic_masking
 from transbeam.trainer.loop.checkpoint import (
     Checkpoints,
     best_checkpoint,
-    list_checkpoints,
     restore_checkpoint,
 )
 from transbeam.trainer.loop.metrics_log import (

@@ -22,6 +22,10 @@ from transbeam.model.kernels.matmul_dtype import (
     set_matmul_dtype,
 )
 from transbeam.model.kernels.matmul_measurement import DTYPES
+from transbeam.model.weights.training_checkpoints import (
+    checkpoint_step,
+    list_checkpoints,
+)
 from transbeam.pipeline.objectives.kinds import contract
 from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.trainer.base.adaptation import adapt
@@ -34,8 +38,6 @@ from transbeam.trainer.input.batches import check_contract, rows_of_batches
 from transbeam.trainer.input.datasets import data_sets
 from transbeam.trainer.loop.checkpoint import (
     check_rows,
-    checkpoint_step,
-    list_checkpoints,
     read_matmul_dtype,
     restore_checkpoint,
 )

@@ -16,6 +16,11 @@ from transbeam.configs.loader.yaml_config import flatten, load_run
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.build import build_model
+from transbeam.model.weights.safetensors_store import load_matching_weights
+from transbeam.model.weights.training_checkpoints import (
+    find_checkpoint,
+    read_checkpoint_weights,
+)
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     load_tokenizer,
@@ -25,6 +30,7 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
 TOKENIZER = "data/tokenizer"
 WEIGHTS = "training/model.weights.h5"
 CONFIG = "training/run.yaml"
+CHECKPOINTS = "training/checkpoints"
 # A key of the training stage's result.
 HAS_HEAD = "has_head"
 
@@ -52,17 +58,24 @@ class TrainedRun:
     has_head: bool = True
 
 
-def load_trained(run_folder: Path, config: RunConfig | None = None) -> TrainedRun:
+def load_trained(
+    run_folder: Path,
+    config: RunConfig | None = None,
+    *,
+    checkpoint: int | None = None,
+) -> TrainedRun:
     """Loads the trained model of a run.
 
     Args:
         run_folder: The run's folder, with `data/` and `training/`.
         config: The run's configuration; if left out, the configuration with which it
             was trained.
+        checkpoint: The step of the checkpoint to load; None for the finished weights.
 
     Raises:
         ArtifactError: A file is missing, truncated, damaged, contains values that are
-            not finite, or was made with another configuration or other records.
+            not finite, or was made with another configuration or other records; or
+            there is no such checkpoint.
         ConfigError: Models with this configuration cannot be exported yet.
     """
     if config is None:
@@ -73,8 +86,13 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> TrainedRu
     _check_tokenizer(run_folder)
     tokenizer = load_tokenizer(run_folder / TOKENIZER)
     model = build(config, tokenizer.vocabulary_size)
-    load_weights(model, run_folder / WEIGHTS)
-    return TrainedRun(config, tokenizer, model, record["result"].get(HAS_HEAD, True))
+    if checkpoint is None:
+        load_weights(model, run_folder / WEIGHTS)
+        has_head = record["result"].get(HAS_HEAD, True)
+    else:
+        load_checkpoint_weights(model, run_folder, checkpoint)
+        has_head = True  # it is trained with its head
+    return TrainedRun(config, tokenizer, model, has_head)
 
 
 def build(
@@ -162,6 +180,24 @@ def load_weights(model: keras.Model, path: Path) -> None:
                 f"{values.size:,} numbers that are not finite: the training diverged. "
                 "Train again with a smaller training.schedule.peak"
             )
+
+
+def load_checkpoint_weights(model: keras.Model, run_folder: Path, step: int) -> None:
+    """Loads the weights of one of a training's checkpoints.
+
+    Args:
+        model: The model of the run; see `build`.
+        run_folder: The run's folder.
+        step: The checkpoint's step.
+
+    Raises:
+        ArtifactError: There is no such checkpoint, or it is damaged or of another
+            model.
+    """
+    path = find_checkpoint(run_folder / CHECKPOINTS, step)
+    weights = read_checkpoint_weights(path)
+    if missing := load_matching_weights(model, weights, str(path)):
+        raise ArtifactError(f"{path}: has no weights {', '.join(missing)}")
 
 
 def _check_tokenizer(run_folder: Path) -> None:

@@ -121,7 +121,7 @@ class SpanQATask:
             self.tokenizer.tokenize(context),
         )
         batch = tf.shape(context)[0]
-        found, text = self._best_in_windows(self._windows(questions, texts))
+        found, text = self._best_in_windows(self.windows(questions, texts))
         # The smallest no-answer score of all windows; on ties the first window wins.
         none = tf.math.unsorted_segment_min(found.none, text, batch)
         score = tf.math.unsorted_segment_max(found.score, text, batch)
@@ -189,9 +189,15 @@ class SpanQATask:
         found = in_blocks(count, windows.longest, read, dtypes)
         return SpanAnswers(*found), windows.text
 
-    def _windows(
+    def windows(
         self, questions: tf.RaggedTensor, texts: tf.RaggedTensor
     ) -> TextWindows:
+        """Splits texts into windows, each with its question.
+
+        Args:
+            questions: int32 (B, None), the tokens of the questions.
+            texts: int32 (B, None), the tokens of the texts.
+        """
         return TextWindows.from_texts(
             questions,
             texts,

@@ -149,7 +149,7 @@ class WordsTask:
 
     def _answer(self, words: tf.RaggedTensor) -> list[tf.Tensor]:
         """Returns the answers for each word, (N,)."""
-        pieces = self._pieces(words)
+        pieces = self.pack(words)
         # Words are sorted by their rows.
         first_words = tf.searchsorted(
             pieces.rows, tf.range(pieces.tokens.nrows() + 1), out_type=tf.int64
@@ -169,7 +169,7 @@ class WordsTask:
         width = tf.reduce_max(tf.pad(tf.cast(lengths, tf.int32), [[0, 1]])) + 2
         return in_blocks(count, width, answer, self.answer.dtypes)
 
-    def _pieces(self, words: tf.RaggedTensor) -> WordRows:
+    def pack(self, words: tf.RaggedTensor) -> WordRows:
         """Packs the words of texts into rows, several rows for a long text.
 
         Row k of a long text has the words whose last token has an index from k * `step`

@@ -21,6 +21,7 @@ from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.serving.studio.described_tokens import DescribedToken, TokenDescriber
 from transbeam.serving.studio.head_summaries import pool_maps, summarize_heads
 from transbeam.serving.studio.run_facts import TARGET, RunFacts
+from transbeam.serving.studio.token_rows import without_padding
 
 # Of all maps of one text, as float16: 965 tokens of a BERT-base.
 MOST_BYTES = 2**28
@@ -111,7 +112,6 @@ class Inspection:
     """A model's attention on one text.
 
     Attributes:
-        run: The run's name.
         inputs: The model's inputs, of one row.
         rows: The rows of tokens.
         groups: The attention maps.
@@ -119,7 +119,6 @@ class Inspection:
         limit: The maximum number of tokens of a row that are shown.
     """
 
-    run: str
     inputs: Mapping[str, np.ndarray]
     rows: Sequence[TokenRow]
     groups: Sequence[MapGroup]
@@ -175,7 +174,7 @@ class InspectedModel:
         padded, truncated = self._reader.read_for_attention(
             *columns, longest=self.limit
         )
-        inputs = _without_padding(padded)
+        inputs = without_padding(padded)
         rows = {}
         for side, row_texts in self._row_texts(texts).items():
             ids = inputs[f"{side}token_ids"][0].tolist()
@@ -187,7 +186,6 @@ class InspectedModel:
         with recorded_statistics(self.model, inputs) as statistics:
             seen = read_token_attention(self.model, inputs)
         return Inspection(
-            run=self._facts.name,
             inputs=inputs,
             rows=list(rows.values()),
             groups=_groups(seen, statistics, rows, inputs),
@@ -221,16 +219,6 @@ def most_tokens(facts: RunFacts) -> int:
         layers += 2 * model.decoder_layers
     bytes_per_pair = 2 * layers * model.attention.num_heads
     return int((MOST_BYTES / bytes_per_pair) ** 0.5)
-
-
-def _without_padding(padded: Mapping[str, tf.Tensor]) -> dict[str, np.ndarray]:
-    """Cuts each input (1, T) to the length of its text."""
-    inputs = {name: np.asarray(values) for name, values in padded.items()}
-    found = {}
-    for name, values in inputs.items():
-        side = next((s for s in ("encoder_", "decoder_") if name.startswith(s)), "")
-        found[name] = values[:, : inputs[f"{side}padding_mask"].sum()]
-    return found
 
 
 def _groups(

@@ -14,7 +14,11 @@ from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.configs.schema.run import RunConfig
-from transbeam.serving.base.trained_run import CONFIG
+from transbeam.model.weights.training_checkpoints import (
+    checkpoint_step,
+    list_checkpoints,
+)
+from transbeam.serving.base.trained_run import CHECKPOINTS, CONFIG
 
 TARGET = "target_text"
 _RUNS = Path("runs")
@@ -60,6 +64,24 @@ class RunFacts:
         found = [texts.get(name, "") for name in self.inputs]
         return tuple(text or found[0] for text in found)
 
+    @property
+    def checkpoints(self) -> list[int]:
+        """Steps of the checkpoints that are kept, which a training changes."""
+        return [checkpoint_step(p) for p in list_checkpoints(self.folder / CHECKPOINTS)]
+
+    @property
+    def tflite_files(self) -> dict[str, Path]:
+        """The exported TFLite file of each variant, such as `dynamic_int8`."""
+        stage = Stage(self.folder, "export", f"transbeam export {self.folder}")
+        try:
+            files = stage.load()["result"].get("tflite", {})
+        except ArtifactError:
+            return {}  # not exported, or by another version
+        folder = stage.path / "tflite"
+        return {
+            variant: folder / Path(of["path"]).name for variant, of in files.items()
+        }
+
     def as_json(self) -> dict[str, Any]:
         """Returns the facts as a JSON object; see `schemas.RUN`."""
         model, attention = self.config.model, self.config.model.attention
@@ -77,6 +99,8 @@ class RunFacts:
             "has_maps": self.why_no_maps is None,
             "why_no_maps": self.why_no_maps,
             "is_trained": self.is_trained,
+            "checkpoints": self.checkpoints,
+            "tflite": list(self.tflite_files),
         }
         if isinstance(model, Seq2SeqModelConfig):
             found["decoder_layers"] = model.decoder_layers

@@ -6,12 +6,13 @@ from transbeam.serving.studio.head_summaries import SUMMARIES
 
 Schema = dict[str, Any]
 
-_TEXT: Schema = {"type": "string"}
-_COUNT: Schema = {"type": "integer", "minimum": 0}
-_FLAG: Schema = {"type": "boolean"}
+TEXT: Schema = {"type": "string"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+FLAG: Schema = {"type": "boolean"}
 
 
-def _object(properties: dict[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
+def object_of(properties: dict[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
+    """Returns the schema of an object that has no other members."""
     return {
         "type": "object",
         "properties": properties,
@@ -20,142 +21,148 @@ def _object(properties: dict[str, Schema], optional: tuple[str, ...] = ()) -> Sc
     }
 
 
-def _list(items: Schema) -> Schema:
+def list_of(items: Schema) -> Schema:
+    """Returns the schema of a list."""
     return {"type": "array", "items": items}
 
 
-def _or_null(schema: Schema) -> Schema:
+def or_null(schema: Schema) -> Schema:
+    """Returns a schema that also allows null."""
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-RUN = _object(
+RUN = object_of(
     {
-        "name": _TEXT,
-        "objective": _TEXT,
+        "name": TEXT,
+        "objective": TEXT,
         "family": {"enum": ["encoder", "decoder", "seq2seq"]},
-        "inputs": _list(_TEXT),
-        "examples": _list(_TEXT),
-        "layers": _COUNT,
-        "decoder_layers": _COUNT,
-        "heads": _COUNT,
-        "hidden_dim": _COUNT,
-        "attention": _TEXT,
-        "max_length": _COUNT,
-        "has_maps": _FLAG,
-        "why_no_maps": _or_null(_TEXT),
-        "is_trained": _FLAG,
+        "inputs": list_of(TEXT),
+        "examples": list_of(TEXT),
+        "layers": COUNT,
+        "decoder_layers": COUNT,
+        "heads": COUNT,
+        "hidden_dim": COUNT,
+        "attention": TEXT,
+        "max_length": COUNT,
+        "has_maps": FLAG,
+        "why_no_maps": or_null(TEXT),
+        "is_trained": FLAG,
+        "checkpoints": {"description": "Steps of those kept", **list_of(COUNT)},
+        "tflite": {"description": "Variants of the export", **list_of(TEXT)},
     },
     optional=("decoder_layers",),
 )
 
-RUNS = _object({"runs": _list(RUN)})
+RUNS = object_of({"runs": list_of(RUN)})
 
-INSPECT_REQUEST = _object(
+INSPECT_REQUEST = object_of(
     {
         "run": {"description": "A run's name", "type": "string"},
         "texts": {
             "description": "A text for each of the run's inputs, by their names",
             "type": "object",
-            "additionalProperties": _TEXT,
+            "additionalProperties": TEXT,
         },
+        "checkpoint": {"description": "The step of a checkpoint", **COUNT},
+    },
+    optional=("checkpoint",),
+)
+
+_TOKEN = object_of(
+    {
+        "id": COUNT,
+        "piece": TEXT,
+        "text": or_null(COUNT),
+        "start": or_null(COUNT),
+        "end": or_null(COUNT),
+        "word": COUNT,
+        "special": FLAG,
     }
 )
 
-_TOKEN = _object(
+_LAYER = object_of(
     {
-        "id": _COUNT,
-        "piece": _TEXT,
-        "text": _or_null(_COUNT),
-        "start": _or_null(_COUNT),
-        "end": _or_null(_COUNT),
-        "word": _COUNT,
-        "special": _FLAG,
-    }
-)
-
-_LAYER = _object(
-    {
-        "path": _TEXT,
-        "heads": _COUNT,
-        "summaries": _object(
+        "path": TEXT,
+        "heads": COUNT,
+        "summaries": object_of(
             {
-                name: {"description": text, **_or_null(_list({"type": "number"}))}
+                name: {"description": text, **or_null(list_of({"type": "number"}))}
                 for name, text in SUMMARIES.items()
             }
         ),
     }
 )
 
-INSPECTION = _object(
+INSPECTION = object_of(
     {
         "key": {"description": "The key of its maps", "type": "string"},
-        "run": _TEXT,
+        "run": TEXT,
         "seconds": {"type": "number"},
-        "rows": _list(
-            _object({"name": _TEXT, "texts": _list(_TEXT), "tokens": _list(_TOKEN)})
+        "rows": list_of(
+            object_of({"name": TEXT, "texts": list_of(TEXT), "tokens": list_of(_TOKEN)})
         ),
-        "groups": _list(
-            _object(
+        "groups": list_of(
+            object_of(
                 {
-                    "name": _TEXT,
-                    "queries": {"description": "Index of their row", **_COUNT},
-                    "keys": {"description": "Index of their row", **_COUNT},
+                    "name": TEXT,
+                    "queries": {"description": "Index of their row", **COUNT},
+                    "keys": {"description": "Index of their row", **COUNT},
                     "small": {
                         "description": "Rows and columns of the small maps",
-                        **_list(_COUNT),
+                        **list_of(COUNT),
                         "minItems": 2,
                         "maxItems": 2,
                     },
-                    "layers": _list(_LAYER),
+                    "layers": list_of(_LAYER),
                 }
             )
         ),
-        "truncated": {"description": "Whether a text was cut", **_FLAG},
-        "limit": {"description": "The most tokens of a row", **_COUNT},
+        "truncated": {"description": "Whether a text was cut", **FLAG},
+        "limit": {"description": "The most tokens of a row", **COUNT},
     }
 )
 
 _NUMBER: Schema = {"type": "number"}
 
-PREDICTIONS = _object(
+PREDICTIONS = object_of(
     {
-        "row": {"description": "Index of the row of tokens", **_COUNT},
+        "row": {"description": "Index of the row of tokens", **COUNT},
         "predicts": {
             "description": "The next token, or the token itself if it is masked",
             "enum": ["next", "masked"],
         },
         "layers": {
             "description": "The embeddings, then the layers",
-            **_list(_TEXT),
+            **list_of(TEXT),
         },
         "ids": {
             "description": "By layer and token, the most probable first",
-            **_list(_list(_list(_COUNT))),
+            **list_of(list_of(list_of(COUNT))),
         },
-        "probabilities": _list(_list(_list(_NUMBER))),
+        "probabilities": list_of(list_of(list_of(_NUMBER))),
         "final_ranks": {
             "description": "How many tokens a layer finds more probable than the one "
             "that the model predicts",
-            **_list(_list(_COUNT)),
+            **list_of(list_of(COUNT)),
         },
         "divergences": {
             "description": "Kullback-Leibler divergence from the model's prediction, "
             "in nats",
-            **_list(_list(_NUMBER)),
+            **list_of(list_of(_NUMBER)),
         },
         "pieces": {
             "description": "Pieces by ids",
             "type": "object",
-            "additionalProperties": _TEXT,
+            "additionalProperties": TEXT,
         },
     }
 )
 
-_PREDICTED = _object({"id": _COUNT, "piece": _TEXT, "probability": _NUMBER})
+_PREDICTED = object_of({"id": COUNT, "piece": TEXT, "probability": _NUMBER})
 
-CONTRIBUTIONS = _object(
+CONTRIBUTIONS = object_of(
     {
-        "position": _COUNT,
+        "position": COUNT,
         "token": _PREDICTED,
         "against": _PREDICTED,
         "difference": {
@@ -164,11 +171,11 @@ CONTRIBUTIONS = _object(
         },
         "parts": {
             "description": "They add up to the difference",
-            **_list(
-                _object(
+            **list_of(
+                object_of(
                     {
-                        "layer": _TEXT,
-                        "head": _or_null(_COUNT),
+                        "layer": TEXT,
+                        "head": or_null(COUNT),
                         "contribution": _NUMBER,
                     }
                 )
@@ -177,17 +184,17 @@ CONTRIBUTIONS = _object(
     }
 )
 
-STAGES = _object(
+STAGES = object_of(
     {
-        "stages": _list(
-            _object(
+        "stages": list_of(
+            object_of(
                 {
                     "part": {"enum": ["input", "embeddings", "block", "output"]},
-                    "path": _TEXT,
-                    "shape": {"description": "Without the batch", **_list(_COUNT)},
+                    "path": TEXT,
+                    "shape": {"description": "Without the batch", **list_of(COUNT)},
                     "length": {
                         "description": "Mean L2 norm of the tokens' vectors",
-                        **_or_null(_NUMBER),
+                        **or_null(_NUMBER),
                     },
                 }
             )
@@ -195,13 +202,16 @@ STAGES = _object(
     }
 )
 
-QUERY_KEY = _object(
+QUERY_KEY = object_of(
     {
-        "query": {"description": "The query of the attending token", **_list(_NUMBER)},
-        "key": {"description": "The key of the attended token", **_list(_NUMBER)},
+        "query": {
+            "description": "The query of the attending token",
+            **list_of(_NUMBER),
+        },
+        "key": {"description": "The key of the attended token", **list_of(_NUMBER)},
         "products": {
             "description": "By dimension, scaled as the score is",
-            **_list(_NUMBER),
+            **list_of(_NUMBER),
         },
         "score": {"description": "Their sum, without biases of positions", **_NUMBER},
     }

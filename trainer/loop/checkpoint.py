@@ -24,13 +24,17 @@ import numpy as np
 from transbeam.configs.base.atomic_files import write_json, writing
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.model.kernels.matmul_measurement import DTYPES
+from transbeam.model.weights.training_checkpoints import (
+    AVERAGE_OF,
+    DESCRIPTION,
+    TENSORS,
+    list_checkpoints,
+)
 from transbeam.pipeline.records.manifest import sha256
 from transbeam.trainer.base.weight_files import copy_to_host, require_space
 from transbeam.trainer.step.state import TrainState
 
 FORMAT = 2
-_TENSORS = "state.safetensors"
-_REST = "state.json"
 _ADVICE = (
     "Remove this folder to go on from the checkpoint before it, or the whole training "
     "folder to start afresh"
@@ -157,7 +161,7 @@ def write_checkpoint(
         with writing(folder):
             temporary.mkdir(parents=True)
             require_space(folder, sum(x.nbytes for x in snapshot.tensors.values()))
-            path = temporary / _TENSORS
+            path = temporary / TENSORS
             save_file(snapshot.tensors, path)
             with path.open("rb+") as file:
                 os.fsync(file.fileno())
@@ -170,28 +174,13 @@ def write_checkpoint(
                 "sha256": sha256(path),
                 "tensors": snapshot.described,
             }
-            write_json(temporary / _REST, rest)
+            write_json(temporary / DESCRIPTION, rest)
             if final.exists():
                 shutil.rmtree(final)
             os.rename(temporary, final)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return final
-
-
-def list_checkpoints(folder: Path) -> list[Path]:
-    """The complete checkpoints, oldest first."""
-    return sorted(folder.glob("step-*"))
-
-
-def checkpoint_step(path: Path) -> int:
-    """The step of a checkpoint, from its folder's name.
-
-    Example:
-    >>> checkpoint_step(Path("checkpoints/step-00000040"))
-    40
-    """
-    return int(path.name.removeprefix("step-"))
 
 
 def best_checkpoint(folder: Path) -> Path | None:
@@ -217,7 +206,7 @@ def restore_checkpoint(path: Path, state: TrainState) -> int:
     from safetensors.numpy import load_file
 
     try:
-        rest = json.loads((path / _REST).read_text("utf-8"))
+        rest = json.loads((path / DESCRIPTION).read_text("utf-8"))
         if (found := rest["format"]) != FORMAT:
             raise ArtifactError(
                 f"{path}: format {found!r}, this version of Transbeam reads {FORMAT}. "
@@ -225,9 +214,9 @@ def restore_checkpoint(path: Path, state: TrainState) -> int:
             )
         if other := _differences(rest["tensors"], _described(state)):
             raise ValueError("; ".join(other))
-        if sha256(path / _TENSORS) != rest["sha256"]:
-            raise ValueError(f"{_TENSORS} is not what was written")
-        tensors = load_file(path / _TENSORS)
+        if sha256(path / TENSORS) != rest["sha256"]:
+            raise ValueError(f"{TENSORS} is not what was written")
+        tensors = load_file(path / TENSORS)
         named = _named(state)
         for name in named:
             if not np.isfinite(tensors[name]).all():
@@ -251,7 +240,7 @@ def check_rows(path: Path, rows: Sequence[int]) -> None:
     Raises:
         ArtifactError: The sizes differ, so that records would be read twice or skipped.
     """
-    there = json.loads((path / _REST).read_text("utf-8")).get("rows")
+    there = json.loads((path / DESCRIPTION).read_text("utf-8")).get("rows")
     if there and list(rows) != there:
         raise ArtifactError(
             f"{path}: was made with batches of {there} records of each length, and the "
@@ -270,7 +259,7 @@ def read_matmul_dtype(path: Path) -> str | None:
         ArtifactError: The checkpoint is damaged.
     """
     try:
-        dtype = json.loads((path / _REST).read_text("utf-8")).get("matmul_dtype")
+        dtype = json.loads((path / DESCRIPTION).read_text("utf-8")).get("matmul_dtype")
         if dtype not in (None, *DTYPES):
             raise ValueError(f"matmul_dtype is {dtype!r}")
     except (OSError, ValueError, AttributeError) as error:
@@ -301,7 +290,7 @@ def _described(state: TrainState) -> dict[str, Any]:
     for number, weight in enumerate(
         state.model.trainable_variables[: len(state.averages)]
     ):
-        described[f"average/{number:05d}"]["path"] = f"the average of {weight.path}"
+        described[f"average/{number:05d}"]["path"] = f"{AVERAGE_OF}{weight.path}"
     return described
 
 
@@ -335,6 +324,6 @@ def _difference(there: dict[str, Any] | None, here: dict[str, Any] | None) -> st
 
 def _loss(path: Path) -> float | None:
     try:
-        return json.loads((path / _REST).read_text("utf-8"))["validation_loss"]
+        return json.loads((path / DESCRIPTION).read_text("utf-8"))["validation_loss"]
     except (OSError, ValueError, KeyError):
         return None  # damaged; `restore_checkpoint` reports it

@@ -10,8 +10,8 @@ from transbeam.configs.base.errors import UserError
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.memory import Memory, find_memory
 from transbeam.model.cost.memory_advice import advice
+from transbeam.model.weights.training_checkpoints import list_checkpoints
 from transbeam.trainer.base.devices import has_gpu
-from transbeam.trainer.loop.checkpoint import list_checkpoints
 
 
 class OutOfMemoryError(UserError):

@@ -15,16 +15,18 @@ from transbeam.serving.server.studio_api import (
     run_results_api,
 )
 from transbeam.serving.server.studio_api.query_parameters import describe_get
-from transbeam.serving.studio import schemas
+from transbeam.serving.studio import comparison_schemas, schemas
 
 TAG = "the studio"
 API = "/studio/api"
-RUNS, INSPECT = f"{API}/runs", f"{API}/inspect"
+RUNS, INSPECT, COMPARE = f"{API}/runs", f"{API}/inspect", f"{API}/compare"
 
 SCHEMAS: Json = {
     "studio.runs": schemas.RUNS,
     "studio.inspect.question": schemas.INSPECT_REQUEST,
     "studio.inspect.answer": schemas.INSPECTION,
+    "studio.compare.question": comparison_schemas.COMPARE_REQUEST,
+    "studio.compare.answer": comparison_schemas.COMPARISON,
     **model_views_api.SCHEMAS,
     **run_results_api.SCHEMAS,
 }
@@ -40,29 +42,30 @@ def describe_studio() -> dict[str, Any]:
             answered("In their order", reference("schemas", "studio.runs")),
             refusals=(),
         ),
-        INSPECT: {
-            "post": {
-                "operationId": "studio_inspect",
-                "tags": [TAG],
-                "summary": "Tokens of a text, and numbers of each head",
-                "requestBody": {
-                    "required": True,
-                    "content": {
-                        JSON: {
-                            "schema": reference("schemas", "studio.inspect.question")
-                        }
-                    },
-                },
-                "responses": {
-                    "200": answered(
-                        "Without the maps",
-                        reference("schemas", "studio.inspect.answer"),
-                    ),
-                    **refused(400, 404, 408, 413, 415, 429, 500, 504),
-                },
-            }
-        },
+        INSPECT: _describe_post(
+            "inspect", "Tokens of a text, and numbers of each head"
+        ),
+        COMPARE: _describe_post(
+            "compare", "Predictions and heads of two models on one text"
+        ),
         **maps_api.describe_maps(TAG),
         **model_views_api.describe_views(TAG),
         **run_results_api.describe_run_results(TAG),
+    }
+
+
+def _describe_post(name: str, summary: str) -> dict[str, Any]:
+    question = reference("schemas", f"studio.{name}.question")
+    answer = reference("schemas", f"studio.{name}.answer")
+    return {
+        "post": {
+            "operationId": f"studio_{name}",
+            "tags": [TAG],
+            "summary": summary,
+            "requestBody": {"required": True, "content": {JSON: {"schema": question}}},
+            "responses": {
+                "200": answered("Without the maps", answer),
+                **refused(400, 404, 408, 413, 415, 429, 500, 504),
+            },
+        }
     }

@@ -36,7 +36,8 @@ def read_maps(inspections: Inspections, path: str, queries: QueryParams) -> byte
         return inspections.layer_maps(key, read_text(queries, "layer"))
     group = read_text(queries, "group")
     if path == OVERVIEW:
-        return inspections.small_maps(key, group)
+        less = read_text(queries, "less") if "less" in queries else None
+        return inspections.small_maps(key, group, less)
     return inspections.flow_maps(key, group)
 
 
@@ -68,6 +69,12 @@ def describe_maps(tag: str) -> dict[str, Any]:
             ),
             key,
             describe_parameter("group", "The name of a group of layers"),
+            describe_parameter(
+                "less",
+                "The key of another inspection, whose maps are subtracted: of each "
+                "square the largest absolute difference",
+                required=False,
+            ),
         ),
         FLOW: describe_get(
             tag,

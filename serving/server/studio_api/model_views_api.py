@@ -14,7 +14,7 @@ from transbeam.serving.server.studio_api.query_parameters import (
     read_text,
 )
 from transbeam.serving.studio import schemas
-from transbeam.serving.studio.inspections import Inspections
+from transbeam.serving.studio.model_views import ModelViews
 
 _API = "/studio/api"
 STAGES, QUERY_KEY = f"{_API}/stages", f"{_API}/query-key"
@@ -32,12 +32,12 @@ SCHEMAS: Json = {
 
 
 def prepare_view(
-    inspections: Inspections, path: str, queries: QueryParams
+    views: ModelViews, path: str, queries: QueryParams
 ) -> Callable[[], dict[str, Any]]:
     """Prepares the answer to a request for one of `PATHS`.
 
     Args:
-        inspections: The inspections.
+        views: The views.
         path: The path of the request.
         queries: Its query parameters.
 
@@ -49,21 +49,21 @@ def prepare_view(
     """
     key = read_text(queries, "key")
     if path == STAGES:
-        return partial(inspections.stages, key)
+        return partial(views.stages, key)
     if path == PREDICTIONS:
-        return partial(inspections.predictions, key)
+        return partial(views.predictions, key)
     if path == CONTRIBUTIONS:
         position = read_count(queries, "position")
         token, against = (
             read_count(queries, name) if name in queries else None
             for name in ("token", "against")
         )
-        return partial(inspections.contributions, key, position, token, against)
+        return partial(views.contributions, key, position, token, against)
     layer = read_text(queries, "layer")
     head, query, attended = (
         read_count(queries, name) for name in ("head", "query", "attended")
     )
-    return partial(inspections.query_key, key, layer, head, query, attended)
+    return partial(views.query_key, key, layer, head, query, attended)
 
 
 def describe_views(tag: str) -> dict[str, Any]:

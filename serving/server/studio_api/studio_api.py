@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from transbeam.serving.server.base.deadline import Deadline
-from transbeam.serving.server.base.status import StatusError, invalid
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.configuration.limits import Limits
 from transbeam.serving.server.monitoring.request_ids import current
 from transbeam.serving.server.request_handling.request_limits import check_amounts
@@ -25,13 +25,20 @@ from transbeam.serving.server.studio_api import (
 )
 from transbeam.serving.server.studio_api.description import (
     API,
+    COMPARE,
     INSPECT,
     RUNS,
     SCHEMAS,
     describe_studio,
 )
+from transbeam.serving.server.studio_api.questions import (
+    read_comparison,
+    read_inspection,
+)
 from transbeam.serving.server.studio_api.run_results_api import answer_results
+from transbeam.serving.studio.comparisons import Comparisons
 from transbeam.serving.studio.inspections import Inspections
+from transbeam.serving.studio.model_views import ModelViews
 from transbeam.serving.studio.page_files import HEADERS, PAGE, read_page_files
 from transbeam.serving.studio.run_facts import find_runs
 from transbeam.serving.studio.run_results.run_results import RunResults
@@ -65,7 +72,9 @@ class StudioApi:
     def __init__(self, folders: Sequence[Path], limits: Limits):
         runs = find_runs(folders)
         self._inspections = Inspections(runs)
-        self._results = RunResults(self._inspections.facts)
+        self._views = ModelViews(self._inspections)
+        self._comparisons = Comparisons(self._inspections)
+        self._results = RunResults(self._inspections.models.facts)
         self._names = {facts.name for facts in runs}
         self._limits = limits
         self._files = read_page_files()
@@ -88,6 +97,8 @@ class StudioApi:
         match request.method, path:
             case "POST", _ if path == INSPECT:
                 return await self._inspect(request)
+            case "POST", _ if path == COMPARE:
+                return await self._compare(request)
             case (("GET" | "HEAD"), _) if path == RUNS:
                 return _json(self._inspections.runs())
             case (("GET" | "HEAD"), _) if path in maps_api.PATHS:
@@ -95,7 +106,7 @@ class StudioApi:
                 content = await _found(work)
                 return Response(content, media_type=maps_api.BYTES, headers=_PRIVATE)
             case (("GET" | "HEAD"), _) if path in model_views_api.PATHS:
-                view = model_views_api.prepare_view(self._inspections, path, queries)
+                view = model_views_api.prepare_view(self._views, path, queries)
                 return _json(await self._compute(request, view))
             case (("GET" | "HEAD"), _) if path in run_results_api.PATHS:
                 read = partial(answer_results, self._results, path, queries)
@@ -114,13 +125,23 @@ class StudioApi:
 
     async def _inspect(self, request: Request) -> Response:
         current().api = "Inspect"
-        run, texts = _read_question(await read_body(request, self._limits))
+        form, texts = read_inspection(await read_body(request, self._limits))
+        self._check_texts(form.run, texts)
+        work = partial(self._inspections.inspect, form, texts)
+        return _json(await self._compute(request, work))
+
+    async def _compare(self, request: Request) -> Response:
+        current().api = "Compare"
+        a, b, texts = read_comparison(await read_body(request, self._limits))
+        self._check_texts(a.run, texts)
+        work = partial(self._comparisons.compare, a, b, texts)
+        return _json(await self._compute(request, work))
+
+    def _check_texts(self, run: str, texts: Mapping[str, str]) -> None:
         encoded = [text.encode("utf-8", "replace") for text in texts.values()]
         check_amounts({"texts": np.array(encoded, object)}, self._limits)
         current().model = run if run in self._names else ""
         current().rows = 1
-        work = partial(self._inspections.inspect, run, texts)
-        return _json(await self._compute(request, work))
 
     async def _compute(self, request: Request, work: Callable[[], _Found]) -> _Found:
         """Runs a model, unless too many requests wait for one."""
@@ -136,31 +157,6 @@ class StudioApi:
             return await unless_gone(request.receive, deadline.wait(_found(work)))
         finally:
             self._waiting -= 1
-
-
-def _read_question(body: bytes) -> tuple[str, dict[str, str]]:
-    """Reads the body of an inspection request.
-
-    Raises:
-        StatusError: The body is not JSON, or has other members.
-
-    Example:
-    >>> _read_question(b'{"run": "demo", "texts": {"text": "It is."}}')
-    ('demo', {'text': 'It is.'})
-    """
-    try:
-        question = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise invalid(f"the body is not JSON: {error}") from None
-    match question:
-        case {"run": str(run), "texts": dict(texts), **rest} if not rest and all(
-            isinstance(text, str) for text in texts.values()
-        ):
-            return run, texts
-    raise invalid(
-        'the body is not of the form {"run": "NAME", "texts": {"text": "..."}}, see '
-        "/openapi.json"
-    )
 
 
 async def _found(work: Callable[[], _Found]) -> _Found:

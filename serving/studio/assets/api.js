@@ -4,6 +4,7 @@ import { isSaved, savedAnswer } from "./saved_answers.js";
 import { TEXT } from "./strings.js";
 
 const KEY = "transbeam-token";
+const MOST_TRIES = 6;
 
 export class ApiError extends Error {
   constructor(message, status) {
@@ -54,13 +55,30 @@ export async function fetchRuns() {
 }
 
 export async function inspect(run, texts, signal) {
-  const response = await request("inspect", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ run, texts }),
-    signal,
-  });
-  return response.json();
+  return post("inspect", { run, texts }, signal);
+}
+
+// Each of both models is {run} and {checkpoint} or {tflite}.
+export async function compare(a, b, texts, signal) {
+  return post("compare", { a, b, texts }, signal);
+}
+
+// The server goes on when its time for an answer is over, such as with a large model that
+// is loaded for the first time.
+async function post(path, body, signal) {
+  for (let tries = 1; ; tries++) {
+    try {
+      const response = await request(path, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify(body),
+        signal,
+      });
+      return await response.json();
+    } catch (error) {
+      if (error.status !== 504 || tries === MOST_TRIES) throw error;
+    }
+  }
 }
 
 // Paths of what is computed for an inspection.
@@ -76,8 +94,10 @@ export async function fetchLayer(key, layer) {
   return (await request(PATHS.layer(key, layer))).arrayBuffer();
 }
 
-export async function fetchOverview(key, group) {
-  return (await request(PATHS.overview(key, group))).arrayBuffer();
+// With `less`, the key of another inspection, its maps are subtracted.
+export async function fetchOverview(key, group, less = null) {
+  const rest = less === null ? "" : `&${new URLSearchParams({ less })}`;
+  return (await request(`${PATHS.overview(key, group)}${rest}`)).arrayBuffer();
 }
 
 export async function fetchFlow(key, group) {

@@ -22,17 +22,19 @@ export function sizeCanvas(canvas, width, height) {
 
 // A canvas of one pixel for each weight.
 export function mapPicture(weights, rows, columns, most, least = 0) {
+  const table = rampTable();
+  return paint(rows, columns, (at) => table[weights[at] < least ? 0 : rampIndex(weights[at], most)]);
+}
+
+// A canvas of pixels; `color` gives that of each place.
+export function paint(rows, columns, color) {
   const canvas = document.createElement("canvas");
   canvas.width = columns;
   canvas.height = rows;
   const context = canvas.getContext("2d");
   const image = context.createImageData(columns, rows);
   const pixels = new Uint32Array(image.data.buffer);
-  const table = rampTable();
-  for (let at = 0; at < pixels.length; at++) {
-    const weight = weights[at];
-    pixels[at] = table[weight < least ? 0 : rampIndex(weight, most)];
-  }
+  for (let at = 0; at < pixels.length; at++) pixels[at] = color(at);
   context.putImageData(image, 0, 0);
   return canvas;
 }

@@ -13,11 +13,12 @@ function parse(hex) {
   return [1, 3, 5].map((place) => parseInt(hex.slice(place, place + 2), 16));
 }
 
-function table(anchors) {
+// Colors of a ramp, as pixels.
+export function makeTable(anchors, steps = STEPS) {
   const colors = anchors.map(parse);
-  const found = new Uint32Array(STEPS);
-  for (let step = 0; step < STEPS; step++) {
-    const place = (step / (STEPS - 1)) * (colors.length - 1);
+  const found = new Uint32Array(steps);
+  for (let step = 0; step < steps; step++) {
+    const place = (step / (steps - 1)) * (colors.length - 1);
     const below = Math.min(Math.floor(place), colors.length - 2);
     const share = place - below;
     const [r, g, b] = colors[below].map((value, channel) =>
@@ -28,7 +29,7 @@ function table(anchors) {
   return found;
 }
 
-const TABLES = { light: table(RAMPS.light), dark: table(RAMPS.dark) };
+const TABLES = { light: makeTable(RAMPS.light), dark: makeTable(RAMPS.dark) };
 
 export function isDark() {
   const chosen = document.documentElement.dataset.theme;
@@ -47,13 +48,20 @@ export function rampIndex(weight, most) {
 }
 
 export function rampColor(weight, most) {
-  const color = rampTable()[rampIndex(weight, most)];
+  return tableColor(rampTable()[rampIndex(weight, most)]);
+}
+
+// A color of a table, as CSS has it.
+export function tableColor(color) {
   return `rgb(${color & 255} ${(color >> 8) & 255} ${(color >> 16) & 255})`;
 }
 
 // Whether text on a color of the ramp has to be light.
 export function needsLightText(weight, most) {
-  const color = rampTable()[rampIndex(weight, most)];
+  return contrastsWithWhite(rampTable()[rampIndex(weight, most)]);
+}
+
+export function contrastsWithWhite(color) {
   const linear = [color & 255, (color >> 8) & 255, (color >> 16) & 255].map((value) =>
     value <= 10 ? value / 3295 : ((value / 255 + 0.055) / 1.055) ** 2.4,
   );
@@ -74,6 +82,8 @@ export function themeColors() {
     accent: color("accent"),
     mark: color("mark"),
     border: color("border"),
+    sideA: color("side-a"),
+    sideB: color("side-b"),
   };
 }
 

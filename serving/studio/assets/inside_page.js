@@ -24,7 +24,6 @@ import { state, thresholdWeight, writeHash } from "./state.js";
 import { TEXT } from "./strings.js";
 import { TreeView } from "./tree_view.js";
 
-const MOST_TRIES = 6;
 const MOST_SAVED = 32e6; // bytes of maps in a saved page
 
 let shownRun = null;
@@ -111,7 +110,7 @@ async function look() {
   at("ask").setAttribute("aria-busy", "true");
   say(TEXT.loading);
   try {
-    const found = await inspectPatiently(signal);
+    const found = await inspect(state.run, state.texts, signal);
     maps = new AttentionMaps(found);
     const tokens = found.rows.reduce((sum, row) => sum + row.tokens.length, 0);
     const done = isSaved ? TEXT.savedNotice(state.run) : TEXT.done(tokens, found.seconds);
@@ -123,18 +122,6 @@ async function look() {
     if (error.name !== "AbortError") fail(error);
   } finally {
     if (asking?.signal === signal) at("ask").removeAttribute("aria-busy");
-  }
-}
-
-// The server goes on when its time for an answer is over, such as with a large model that
-// is loaded for the first time.
-async function inspectPatiently(signal) {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await inspect(state.run, state.texts, signal);
-    } catch (error) {
-      if (error.status !== 504 || tries === MOST_TRIES) throw error;
-    }
   }
 }
 
@@ -417,7 +404,7 @@ function bind() {
     chooseView(next.dataset.view);
     next.focus();
   });
-  for (const place of document.querySelectorAll(".saves")) {
+  for (const place of at("page-inside").querySelectorAll(".saves")) {
     place.addEventListener("click", (event) => save(place.dataset.save, event.target.dataset.kind));
   }
 }
@@ -481,7 +468,7 @@ function writeTexts() {
     tab.setAttribute("aria-controls", `panel-${name}`);
     at("tabs").append(tab);
   }
-  for (const place of document.querySelectorAll(".saves")) {
+  for (const place of at("page-inside").querySelectorAll(".saves")) {
     for (const kind of ["png", "svg"]) {
       const title = TEXT.saveAs(kind.toUpperCase());
       const button = element("button", { type: "button", title, data: { kind } }, kind.toUpperCase());

@@ -1,6 +1,7 @@
 // The page: runs, navigation, access token and theme; each page has a module of its own.
 
 import { fetchRuns, setToken } from "./api.js";
+import { comparePage } from "./compare_page.js";
 import { at, element, fill } from "./dom.js";
 import { insidePage } from "./inside_page.js";
 import { runPage } from "./run_page.js";
@@ -8,9 +9,9 @@ import { clearError, fail, say } from "./shell.js";
 import { readHash, state, writeHash } from "./state.js";
 import { TEXT } from "./strings.js";
 
-// Each has `build()`, once; `open(run)` when it is shown or the run changes; `close()`;
+// Each has `build()`, once; `open(run, runs)` when it is shown or the run changes; `close()`;
 // `forget()` of the state that belongs to a run; and `redraw()` in another theme.
-const PAGES = { inside: insidePage, run: runPage };
+const PAGES = { inside: insidePage, compare: comparePage, run: runPage };
 const THEME = "transbeam-theme";
 
 let runs = [];
@@ -56,7 +57,7 @@ async function open() {
   }
   clearError();
   writeHash();
-  await PAGES[state.page].open(run);
+  await PAGES[state.page].open(run, runs);
 }
 
 // --- Events -------------------------------------------------------------------------

@@ -105,9 +105,9 @@ export class MapView {
   }
 
   _draw(context, { width, left, top, cell, row }) {
-    const { weights, queries, keys, most } = this.view;
+    const { queries, keys } = this.view;
     const colors = themeColors();
-    this.picture ??= mapPicture(weights, queries.length, keys.length, most, this.least);
+    this.picture ??= this._picture();
     const [across, down] = [cell * keys.length, row * queries.length];
     context.imageSmoothingEnabled = cell < 1;
     context.drawImage(this.picture, left, top, across, down);
@@ -136,7 +136,17 @@ export class MapView {
     }
     const bar = Math.min(180, width - left - 8);
     const caption = width - left - bar > 170 ? TEXT.scale : "";
-    drawLegend(context, left, top + down + 10, bar, most, colors, caption);
+    this._legend(context, left, top + down + 10, bar, caption);
+  }
+
+  // The two that a map of other values has of its own.
+  _picture() {
+    const { weights, queries, keys, most } = this.view;
+    return mapPicture(weights, queries.length, keys.length, most, this.least);
+  }
+
+  _legend(context, left, top, width, caption) {
+    drawLegend(context, left, top, width, this.view.most, themeColors(), caption);
   }
 
   _point(event) {

@@ -138,12 +138,17 @@ export class OverviewView {
 
   _picture(layer, head) {
     const [rows, columns] = this.group.small;
-    const size = rows * columns;
-    const start = (layer * this.heads + head) * size;
-    const weights = this.small.subarray(start, start + size);
+    const weights = this._weights(layer, head);
     let most = 0;
     for (const weight of weights) if (weight > most) most = weight;
     return mapPicture(weights, rows, columns, most);
+  }
+
+  _weights(layer, head) {
+    const [rows, columns] = this.group.small;
+    const size = rows * columns;
+    const start = (layer * this.heads + head) * size;
+    return this.small.subarray(start, start + size);
   }
 
   _value(layer, head) {

@@ -23,7 +23,17 @@ const DEFAULTS = {
   lens: false,
   flow: false,
   held: null, // {side: "query" or "key", token}
+  // Of a comparison. A form is "" for the finished weights, or "checkpoint.100" or
+  // "tflite.dynamic_int8".
+  formA: "",
+  runB: "",
+  formB: "",
+  grid: "difference",
+  number: "entropy",
 };
+
+// Those that are any text.
+const TEXTS = ["formA", "runB", "formB", "grid", "number"];
 
 export const state = { ...DEFAULTS, texts: {} };
 
@@ -67,6 +77,7 @@ export function readHash() {
     to: number("to", null),
     direction: choice("direction", ["to", "from"]),
     held: ["query", "key"].includes(side) ? { side, token: Number(token) || 0 } : null,
+    ...Object.fromEntries(TEXTS.map((name) => [name, found.get(name) ?? DEFAULTS[name]])),
   });
   state.texts = {};
   for (const [name, value] of found) {

@@ -226,6 +226,86 @@ export const TEXT = {
     onlySelf: "The flow is drawn for self-attention: choose it at “Attention”.",
   },
 
+  compare: {
+    askTitle: "Two models and a text",
+    sides: { a: "Model A", b: "Model B" },
+    run: "Run",
+    form: "Weights",
+    finished: "finished",
+    checkpoint: (step) => `checkpoint of step ${step.toLocaleString("en")}`,
+    tflite: (variant) => `TFLite file, ${variant.replaceAll("_", " ")}`,
+    go: "Compare",
+    otherInputs: (a, b, ofA, ofB) =>
+      `${a} reads ${ofA}, and ${b} reads ${ofB}. Only models that read the same texts can be compared.`,
+    none: "none of it",
+    done: (seconds) =>
+      seconds < 0.001 ? "" : `${Math.ceil(1000 * seconds).toLocaleString("en")} ms on the server`,
+    same: "On this text there is no difference.",
+
+    answersTitle: "Predictions",
+    noAnswers: (why) => `There are no predictions to compare: ${why}.`,
+    hints: {
+      fills: "For each mask, the pieces that fill it.",
+      classes: "The probabilities of the classes.",
+      labels: "The probabilities of the labels, each for itself. The difference is the largest one.",
+      number: "The number that each model predicts.",
+      tags: "For each word, the probabilities of its tags.",
+      spans: "The spans of the context that may be the answer.",
+      tokens: "After each token of the text, the probabilities of the next one. ▸ is the token that follows there.",
+    },
+    totalVariation:
+      "The difference is the total variation of the probabilities: half of the sum of all absolute differences, from 0 to 1. The largest comes first.",
+    barsScaled: "Bars are scaled to the longest one of a prediction.",
+    otherTokens:
+      "The models have other tokens, and tokens are matched by their text. Along the text there is no common place but its end.",
+    leftOut: (count) => `The first ${count.toLocaleString("en")} tokens are left out.`,
+    predictions: {
+      fills: ({ number }) => `Mask ${number + 1}`,
+      classes: () => "Class",
+      labels: () => "Labels",
+      number: () => "Number",
+      tags: ({ text }) => text,
+      spans: () => "Answer",
+      tokens: ({ text }) => text || "Start of the text",
+    },
+    noAnswer: "no answer",
+    next: (name) => `▸ ${name}`,
+    outcome: "Outcome",
+    both: (name) => `both: ${name}`,
+    each: (a, b) => `A: ${a} · B: ${b}`,
+    difference: "B − A",
+    differs: (value) => `difference ${value}`,
+    all: (count) => `Show all ${count.toLocaleString("en")}`,
+    fewer: "Show fewer",
+    writtenTitle: "Written",
+    writtenHint: "The most probable tokens, at most 16.",
+    writesNothing: "nothing",
+
+    headsTitle: "All layers and heads",
+    noMaps: (why) => `There are no attention maps to compare: ${why}.`,
+    headsHint:
+      "The difference of two heads is the share of its weight that a token puts elsewhere: half of the sum of the absolute differences of its weights (total variation), mean over tokens, from 0 to 1.",
+    grids: { difference: "B − A", number: "Difference" },
+    scale: "B − A, square-root scale",
+    gridHint: (step) =>
+      "Rows are layers, columns are heads. Blue: A has more weight; orange: B has more. All maps have the same scale" +
+      (step > 1 ? `, and each point is the largest difference of ${step} × ${step} tokens.` : "."),
+    numberHint: "Rows are layers, columns are heads.",
+    cardsTitle: "The largest differences",
+    card: (layer, head, value) => `Layer ${layer}, head ${head}: difference ${value}`,
+    name: (layer, head) => `L${layer} · head ${head}`,
+    a: "A",
+    b: "B",
+    one: (layer, head) => `Layer ${layer}, ${head}: A, B and the difference`,
+    pair: (query, key, a, b, difference) =>
+      `${query} → ${key}: A ${a}, B ${b}, difference ${difference}`,
+
+    numbersTitle: "Numbers of the heads",
+    number: "Number",
+    headColumn: "Head",
+    title: (a, b) => `A ${a}, B ${b}`,
+  },
+
   save: "Save",
   saveAs: (kind) => `Save this view as ${kind}`,
   unreachable: "The server does not answer. Is it still running?",

@@ -21,12 +21,12 @@ from transbeam.configs.schema.optimizers import (
     Optimizer,
 )
 from transbeam.configs.schema.training import TrainingConfig
+from transbeam.model.weights.training_checkpoints import list_checkpoints
 from transbeam.trainer.base.weight_files import save_weights
 from transbeam.trainer.loop import checkpoint
 from transbeam.trainer.loop.checkpoint import (
     Checkpoints,
     check_rows,
-    list_checkpoints,
     read_matmul_dtype,
     restore_checkpoint,
     take_snapshot,

@@ -22,11 +22,12 @@ from transbeam.model.kernels.matmul_dtype import (
     set_matmul_dtype,
 )
 from transbeam.model.kernels.matmul_measurement import DTYPES, MeasurementError
+from transbeam.model.weights.training_checkpoints import list_checkpoints
 from transbeam.trainer.base.training_stage import build_trainable
 from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.workers import ALONE, Workers
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run
-from transbeam.trainer.loop.checkpoint import list_checkpoints, read_matmul_dtype
+from transbeam.trainer.loop.checkpoint import read_matmul_dtype
 from transbeam.trainer.loop.metrics_log import TrainingLog
 from transbeam.trainer.run import train
 from transbeam.trainer.training_setup import agree_on_matmul

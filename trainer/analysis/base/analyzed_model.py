@@ -4,15 +4,11 @@ The model reads one text per row, in float32. An imported model may lack the hea
 objective; the analysis then looks into its body.
 """
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
-from safetensors import SafetensorError, safe_open
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.model_files import find_model_files, find_model_weights
@@ -26,6 +22,11 @@ from transbeam.model.decoder import build_decoder
 from transbeam.model.encoder import build_encoder
 from transbeam.model.seq2seq import build_seq2seq
 from transbeam.model.weights.safetensors_store import load_matching_weights
+from transbeam.model.weights.training_checkpoints import (
+    TENSORS,
+    find_checkpoint,
+    read_checkpoint_weights,
+)
 from transbeam.pipeline.records.manifest import sha256
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
@@ -34,7 +35,6 @@ from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,
 )
 from transbeam.trainer.base.warm_start import find_origin
-from transbeam.trainer.loop.checkpoint import checkpoint_step, list_checkpoints
 
 CHECKPOINTS = "training/checkpoints"
 
@@ -76,7 +76,8 @@ def load_analyzed_model(run_folder: Path, checkpoint: int | None) -> AnalyzedMod
         file, tokenizer = find_model_weights(run_folder), _tokenizer(run_folder, config)
     else:
         config = load_run(run_folder, with_model=True)
-        file, weights = _read_checkpoint(run_folder / CHECKPOINTS, checkpoint)
+        path = find_checkpoint(run_folder / CHECKPOINTS, checkpoint)
+        file, weights = path / TENSORS, read_checkpoint_weights(path)
         tokenizer = load_tokenizer(run_folder / "data/tokenizer")
     size = tokenizer.vocabulary_size
     model = _build(config, size)
@@ -117,28 +118,3 @@ def _build_body(config: Model, vocabulary_size: int, seed: int) -> keras.Model:
     if isinstance(config, DecoderConfig):
         return build_decoder(config, vocabulary_size, **options)
     return build_seq2seq(config, vocabulary_size, **options)
-
-
-def _read_checkpoint(folder: Path, step: int) -> tuple[Path, Mapping[str, np.ndarray]]:
-    """Reads the weights of a checkpoint by their paths in the model."""
-    found = {checkpoint_step(path): path for path in list_checkpoints(folder)}
-    if step not in found:
-        there = ", ".join(map(str, found)) or "none"
-        raise ArtifactError(
-            f"{folder}: has no checkpoint of step {step}; there are: {there}. "
-            "training.keep_checkpoints says how many are kept"
-        )
-    file = found[step] / "state.safetensors"
-    try:
-        rest = json.loads((found[step] / "state.json").read_text("utf-8"))
-        with safe_open(file, framework="np") as tensors:
-            weights = {
-                described["path"]: tensors.get_tensor(name)
-                for name, described in rest["tensors"].items()
-                if name.startswith("model/")
-            }
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise ArtifactError(
-            f"{found[step]}: not a checkpoint of this run: {error}. Analyze another one"
-        ) from error
-    return file, weights

@@ -69,6 +69,8 @@ def test_runs(studio):
         "has_maps": True,
         "why_no_maps": None,
         "is_trained": True,
+        "checkpoints": [],
+        "tflite": [],
     }
 
 
