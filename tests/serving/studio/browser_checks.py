@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree
 
@@ -312,22 +313,18 @@ def check_token(browser: Browser, url: str) -> None:
         assert "secret" not in page.url
 
 
-CHECKS: dict[str, Callable[[Browser, str], None]] = {
-    name.removeprefix("check_"): check
-    for name, check in list(globals().items())
-    if name.startswith("check_")
-}
-
-
-def main(chromium: str, url: str, name: str) -> None:
+def run_checks(names: dict[str, Any]) -> None:
+    """Runs the check that the command line names, one of a script's functions."""
+    chromium, url, name = sys.argv[1:]
+    check: Callable[[Browser, str], None] = names[f"check_{name}"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium,
             args=["--no-sandbox"],  # it has none for root
         )
-        CHECKS[name](browser, url)
+        check(browser, url)
         browser.close()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run_checks(globals())

@@ -1,8 +1,8 @@
 """The studio's page in Chromium: `make test-studio`.
 
-The checks are in `browser_checks.py`. They run in the interpreter that
-TRANSBEAM_STUDIO_PYTHON names, one of an environment of its own with Playwright, and in
-the browser that TRANSBEAM_CHROMIUM names.
+The checks are in `browser_checks.py` and `compare_checks.py`. They run in the
+interpreter that TRANSBEAM_STUDIO_PYTHON names, one of an environment of its own with
+Playwright, and in the browser that TRANSBEAM_CHROMIUM names.
 """
 
 import ast
@@ -16,18 +16,23 @@ import pytest
 
 from tests.serving.conftest import TINY, make_run
 from tests.serving.server.conftest import SECRET, running, settings_for
+from tests.serving.studio.checkpoints import keep_checkpoint
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.attention import LowRankAttentionConfig
 
 PYTHON = os.environ.get("TRANSBEAM_STUDIO_PYTHON")
 CHROMIUM = os.environ.get("TRANSBEAM_CHROMIUM") or shutil.which("chromium")
-SCRIPT = Path(__file__).parent / "browser_checks.py"
-CONFIGS = Path(__file__).parents[3] / "configs/tiny"
-CHECKS = [
-    node.name.removeprefix("check_")
-    for node in ast.parse(SCRIPT.read_text("utf-8")).body
-    if isinstance(node, ast.FunctionDef) and node.name.startswith("check_")
+SCRIPTS = [
+    Path(__file__).parent / name for name in ("browser_checks.py", "compare_checks.py")
 ]
+CONFIGS = Path(__file__).parents[3] / "configs/tiny"
+# The script of each check.
+CHECKS = {
+    node.name.removeprefix("check_"): script
+    for script in SCRIPTS
+    for node in ast.parse(script.read_text("utf-8")).body
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("check_")
+}
 
 pytestmark = [
     pytest.mark.skipif(
@@ -53,7 +58,9 @@ def runs(tmp_path_factory):
     for name in ("causal", "seq2seq"):
         config = load_run(CONFIGS / f"{name}.yaml", few)
         configs[name] = replace(config, training=TINY.training)
-    return tuple(make_run(folder / name, config) for name, config in configs.items())
+    made = [make_run(folder / name, config) for name, config in configs.items()]
+    keep_checkpoint(made[0], 5)
+    return tuple(made)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +72,7 @@ def page(runs):
 
 def run_check(url, name):
     done = subprocess.run(
-        [str(PYTHON), str(SCRIPT), str(CHROMIUM), url, name],
+        [str(PYTHON), str(CHECKS[name]), str(CHROMIUM), url, name],
         capture_output=True,
         text=True,
         check=False,
