@@ -63,7 +63,7 @@ INSPECT_REQUEST = object_of(
             "type": "object",
             "additionalProperties": TEXT,
         },
-        "checkpoint": {"description": "The step of a checkpoint", **COUNT},
+        "checkpoint": {"description": "The step of a checkpoint", **or_null(COUNT)},
     },
     optional=("checkpoint",),
 )

@@ -89,8 +89,11 @@ function showForms(name, run, key) {
 // A comparison to begin with: another run for the same task, or another form of the run.
 function firstOther(run, runs) {
   const same = runs.find(
-    ({ name, objective, inputs }) =>
-      name !== run.name && objective === run.objective && inputs.join() === run.inputs.join(),
+    ({ name, objective, inputs, has_maps: hasMaps }) =>
+      name !== run.name &&
+      objective === run.objective &&
+      inputs.join() === run.inputs.join() &&
+      hasMaps === run.has_maps,
   );
   if (same) return { runB: same.name, formB: "" };
   let formB = run.tflite.length ? `tflite.${run.tflite.at(-1)}` : "";

@@ -8,7 +8,7 @@ answer that it did not expect.
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -449,9 +449,10 @@ def check_token(browser: Browser, url: str) -> None:
         assert "secret" not in page.url
 
 
-def main(checks: Mapping[str, Any], chromium: str, url: str, name: str) -> None:
-    """Runs a check, the function `check_NAME` of a module's global names."""
-    check: Callable[[Browser, str], None] = checks[f"check_{name}"]
+def run_checks(names: dict[str, Any]) -> None:
+    """Runs the check that the command line names, one of a script's functions."""
+    chromium, url, name = sys.argv[1:]
+    check: Callable[[Browser, str], None] = names[f"check_{name}"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium,
@@ -462,4 +463,4 @@ def main(checks: Mapping[str, Any], chromium: str, url: str, name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(globals(), *sys.argv[1:])
+    run_checks(globals())

@@ -1,11 +1,10 @@
 """Checks of the page Run in a browser; see `browser_checks.py`."""
 
-import sys
 import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
-from browser_checks import PATIENCE, main, opened, require_accessible
+from browser_checks import PATIENCE, opened, require_accessible, run_checks
 from playwright.sync_api import Browser, Page, expect
 
 
@@ -152,4 +151,4 @@ def check_live_training(browser: Browser, url: str) -> None:
 
 
 if __name__ == "__main__":
-    main(globals(), *sys.argv[1:])
+    run_checks(globals())

@@ -1,9 +1,8 @@
 """The studio's page in Chromium: `make test-studio`.
 
-The checks are in `browser_checks.py`, and those of the page Run in
-`run_page_checks.py`. They run in the interpreter that TRANSBEAM_STUDIO_PYTHON names,
-one of an environment of its own with Playwright, and in the browser that
-TRANSBEAM_CHROMIUM names.
+The checks are in `browser_checks.py`, those of other pages in scripts of their own. They
+run in the interpreter that TRANSBEAM_STUDIO_PYTHON names, one of an environment of its
+own with Playwright, and in the browser that TRANSBEAM_CHROMIUM names.
 """
 
 import ast
@@ -18,6 +17,7 @@ import pytest
 
 from tests.serving.conftest import TINY, make_run
 from tests.serving.server.conftest import SECRET, running, settings_for
+from tests.serving.studio.checkpoints import keep_checkpoint
 from tests.serving.studio.run_results.sample_results import (
     log_line,
     write_sample_results,
@@ -29,9 +29,11 @@ from transbeam.configs.schema.attention import LowRankAttentionConfig
 PYTHON = os.environ.get("TRANSBEAM_STUDIO_PYTHON")
 CHROMIUM = os.environ.get("TRANSBEAM_CHROMIUM") or shutil.which("chromium")
 SCRIPTS = [
-    Path(__file__).parent / name for name in ("browser_checks.py", "run_page_checks.py")
+    Path(__file__).parent / f"{name}_checks.py"
+    for name in ("browser", "run_page", "compare")
 ]
 CONFIGS = Path(__file__).parents[3] / "configs/tiny"
+# The script of each check.
 CHECKS = {
     node.name.removeprefix("check_"): script
     for script in SCRIPTS
@@ -64,6 +66,7 @@ def runs(tmp_path_factory):
         config = load_run(CONFIGS / f"{name}.yaml", few)
         configs[name] = replace(config, training=TINY.training)
     made = [make_run(folder / name, config) for name, config in configs.items()]
+    keep_checkpoint(made[0], 5)
     write_sample_results(made[0])
     (made[1] / "data/manifest.json").write_text("{")
     return (*made, unfinished_run(folder / "training"))

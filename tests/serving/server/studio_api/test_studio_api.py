@@ -12,10 +12,11 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.serving.conftest import TINY, make_run
 from tests.serving.server.conftest import SECRET, running, settings_for
+from tests.serving.studio.checkpoints import keep_checkpoint
 from tests.serving.studio.test_head_summaries import summaries_of
 from transbeam.configs.base.errors import UserError
 from transbeam.serving.server.configuration.limits import Limits
-from transbeam.serving.studio import schemas
+from transbeam.serving.studio import comparison_schemas, schemas
 
 API = "/studio/api"
 TEXT = {"text": "returns a [MASK] of the same shape"}
@@ -24,7 +25,9 @@ TEXT = {"text": "returns a [MASK] of the same shape"}
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    return tuple(make_run(folder / name, TINY) for name in ("one", "two"))
+    made = tuple(make_run(folder / name, TINY) for name in ("one", "two"))
+    keep_checkpoint(made[0], 5)
+    return made
 
 
 def studio_settings(runs, **changes):
@@ -37,10 +40,14 @@ def studio(runs):
         yield client
 
 
-def inspect(client, body, **headers):
+def post(client, name, body, **headers):
     text = body if isinstance(body, bytes | str) else json.dumps(body)
-    status, _, answer = client.send("POST", f"{API}/inspect", text, headers)
+    status, _, answer = client.send("POST", f"{API}/{name}", text, headers)
     return status, json.loads(answer)
+
+
+def inspect(client, body, **headers):
+    return post(client, "inspect", body, **headers)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +76,7 @@ def test_runs(studio):
         "has_maps": True,
         "why_no_maps": None,
         "is_trained": True,
-        "checkpoints": [],
+        "checkpoints": [5],
         "tflite": [],
     }
 
@@ -157,6 +164,10 @@ def test_the_same_text_is_inspected_once(studio, inspection):
         ({}, 400, "not of the form"),
         ({"run": "one", "texts": {"text": 3}}, 400, "not of the form"),
         ({"run": "one", "texts": TEXT, "more": 1}, 400, "not of the form"),
+        ({"run": "one", "texts": TEXT, "checkpoint": "5"}, 400, "not of the form"),
+        ({"run": "one", "texts": TEXT, "checkpoint": True}, 400, "not of the form"),
+        ({"run": "one", "texts": TEXT, "tflite": "int8"}, 400, "not of the form"),
+        ({"run": "one", "texts": TEXT, "checkpoint": 6}, 404, "it has 5"),
         ({"run": "three", "texts": TEXT}, 404, "one, two"),
         ({"run": "../one", "texts": TEXT}, 404, "no run"),
         ({"run": "one", "texts": {}}, 400, "no text"),
@@ -167,6 +178,50 @@ def test_bad_questions(studio, body, status, words):
     found, answer = inspect(studio, body)
     assert found == status
     assert answer.keys() == {"error"}
+    assert words in answer["error"]
+
+
+def test_two_models_on_one_text(studio):
+    sides = {"a": {"run": "one"}, "b": {"run": "one", "checkpoint": 5}}
+    status, found = post(studio, "compare", {**sides, "texts": TEXT})
+    assert status == 200
+    jsonschema.validate(found, comparison_schemas.COMPARISON)
+    [prediction] = found["answers"]["predictions"]
+    assert prediction["difference"] > 0
+    a, b = (found[side]["inspection"] for side in ("a", "b"))
+    question = {"run": "one", "checkpoint": 5, "texts": TEXT}
+    assert inspect(studio, question)[1]["key"] == b["key"]
+    small = {}
+    for name, less in (("a", ""), ("b", ""), ("b", f"&less={a['key']}")):
+        key = found[name]["inspection"]["key"]
+        query = f"key={key}&group=attention{less}"
+        status, _, body = studio.send("GET", f"{API}/overview?{query}")
+        assert status == 200
+        small[name + less[:5]] = np.frombuffer(body, "<f2").astype("f4")
+    np.testing.assert_allclose(small["b&less"], small["b"] - small["a"], atol=1e-3)
+    [group] = found["maps"]["groups"]
+    length = len(a["rows"][0]["tokens"])
+    heads = np.abs(small["b&less"]).reshape(2, 2, length, length).sum(axis=3) / 2
+    np.testing.assert_allclose(group["layers"], heads.mean(axis=2), atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "words"),
+    [
+        ({"a": "one"}, 400, "not of the form"),
+        ({"c": 1}, 400, "not of the form"),
+        ({"a": {"run": "one", "other": 1}}, 400, "not of the form"),
+        ({"a": {"run": "one", "checkpoint": 5, "tflite": "x"}}, 400, "not of the form"),
+        ({"a": {"run": "one", "tflite": "x"}}, 404, "it has none"),
+        ({"b": {"run": "three"}}, 404, "one, two"),
+        ({"texts": {"text": None}}, 400, "not of the form"),
+        ({"texts": {"other": ""}}, 400, "two reads text"),
+    ],
+)
+def test_bad_comparisons(studio, changes, status, words):
+    question = {"a": {"run": "two"}, "b": {"run": "one"}, "texts": TEXT}
+    found, answer = post(studio, "compare", question | changes)
+    assert (found, answer.keys()) == (status, {"error"})
     assert words in answer["error"]
 
 
@@ -197,6 +252,7 @@ def test_hostile_texts(studio, text):
         ("stages?key=none", 404),
         ("query-key?key={key}&layer=none&head=0&query=0&attended=0", 400),
         ("query-key?key={key}&layer=none&head=0&query=0", 400),
+        ("overview?key={key}&group=attention&less=none", 404),
         ("nothing", 404),
         ("inspect", 404),
     ],
@@ -256,7 +312,8 @@ def test_described_in_the_same_document(studio):
     status, document = studio.get("/openapi.json")
     assert status == 200
     OpenAPIV31SpecValidator(document).validate()
-    names = ("runs", "inspect", "attention", "overview", "run", "log", "records")
+    names = ("runs", "inspect", "compare", "attention", "overview", "flow", "stages")
+    names += ("query-key", "predictions", "contributions", "run", "log", "records")
     assert {f"{API}/{name}" for name in names} < document["paths"].keys()
     assert {"name": "the studio"} in document["tags"]
 
