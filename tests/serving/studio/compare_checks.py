@@ -126,7 +126,7 @@ def check_compare_link(browser: Browser, url: str) -> None:
         assert page.input_value("#texts textarea") == TEXT
     # One that nobody made opens as well.
     state = {"layer": 99, "head": "max", "grid": "x", "number": "x"}
-    address = compared(url, run="gone", runB="gone", formA="x.y", formB="x", **state)
+    address = compared(url, run="causal", runB="gone", formA="x.y", formB="x", **state)
     with opened(browser, address) as page:
         expect(page.locator("#compare-one-title")).to_contain_text("Layer 1")
 

@@ -1,8 +1,8 @@
 """The studio's page in Chromium: `make test-studio`.
 
-The checks are in `browser_checks.py`, those of other pages in scripts of their own. They
-run in the interpreter that TRANSBEAM_STUDIO_PYTHON names, one of an environment of its
-own with Playwright, and in the browser that TRANSBEAM_CHROMIUM names.
+The checks are in `browser_checks.py`, those of other pages in scripts of their own.
+They run in the interpreter that TRANSBEAM_STUDIO_PYTHON names, one of an environment of
+its own with Playwright, and in the browser that TRANSBEAM_CHROMIUM names.
 """
 
 import ast
