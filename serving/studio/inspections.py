@@ -44,10 +44,6 @@ class Inspections:
         # Keys of other people's texts cannot be guessed.
         self._salt = secrets.token_hex(16)
 
-    def runs(self) -> dict[str, Any]:
-        """Returns the facts of all runs as a JSON object."""
-        return {"runs": [facts.as_json() for facts in self._runs.values()]}
-
     def inspect(self, run: str, texts: Mapping[str, str]) -> dict[str, Any]:
         """Inspects a text, unless it is still kept.
 

@@ -43,6 +43,11 @@ RUN = _object(
         "max_length": _COUNT,
         "has_maps": _FLAG,
         "why_no_maps": _or_null(_TEXT),
+        "served_as": {
+            "description": "The name at /v1/models of the export, once it is loaded",
+            **_or_null(_TEXT),
+        },
+        "why_not_served": _or_null(_TEXT),
     },
     optional=("decoder_layers",),
 )

@@ -9,11 +9,13 @@ from transbeam.serving.server.openapi.responses import (
     reference,
     refused,
 )
+from transbeam.serving.server.studio_api import try_requests
 from transbeam.serving.studio import schemas
 
 TAG = "the studio"
 API = "/studio/api"
 RUNS, INSPECT = f"{API}/runs", f"{API}/inspect"
+SERVE, ALTERNATIVES = f"{API}/serve", f"{API}/alternatives"
 ATTENTION, OVERVIEW = f"{API}/attention", f"{API}/overview"
 BYTES = "application/octet-stream"
 
@@ -21,6 +23,10 @@ SCHEMAS: Json = {
     "studio.runs": schemas.RUNS,
     "studio.inspect.question": schemas.INSPECT_REQUEST,
     "studio.inspect.answer": schemas.INSPECTION,
+    "studio.serve.question": try_requests.SERVE_REQUEST,
+    "studio.serve.answer": try_requests.SERVED,
+    "studio.alternatives.question": try_requests.ALTERNATIVES_REQUEST,
+    "studio.alternatives.answer": try_requests.ALTERNATIVES,
 }
 
 _BINARY: Json = {"type": "string", "contentMediaType": BYTES}
@@ -53,6 +59,22 @@ def describe_studio() -> dict[str, Any]:
                     "content": {JSON: {"schema": question}},
                 },
             }
+        },
+        SERVE: {
+            "post": _posted(
+                "serve",
+                "Loads the export of a run, unless it is loaded",
+                "The model that answers at /v1/models",
+                *(400, 404, 408, 413, 500, 503, 504),
+            )
+        },
+        ALTERNATIVES: {
+            "post": _posted(
+                "alternatives",
+                "The most probable tokens at the places of generated tokens",
+                "For each generated token",
+                *(400, 404, 408, 413, 429, 500, 503, 504),
+            )
         },
         ATTENTION: {
             "get": {
@@ -98,6 +120,15 @@ def _operation(name: str, summary: str, found: Json, *refusals: int) -> Json:
         "tags": [TAG],
         "summary": summary,
         "responses": {"200": found, **refused(*refusals)},
+    }
+
+
+def _posted(name: str, summary: str, answer: str, *refusals: int) -> Json:
+    question = reference("schemas", f"studio.{name}.question")
+    found = answered(answer, reference("schemas", f"studio.{name}.answer"))
+    return {
+        **_operation(f"studio_{name}", summary, found, *refusals),
+        "requestBody": {"required": True, "content": {JSON: {"schema": question}}},
     }
 
 

@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,11 +12,13 @@ from starlette.responses import RedirectResponse, Response
 
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError, invalid
-from transbeam.serving.server.configuration.limits import Limits
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.monitoring.request_ids import current
 from transbeam.serving.server.request_handling.request_limits import check_amounts
+from transbeam.serving.server.request_handling.service import Service
 from transbeam.serving.server.rest_api.request_body import read_body, unless_gone
 from transbeam.serving.server.studio_api.description import (
+    ALTERNATIVES,
     API,
     ATTENTION,
     BYTES,
@@ -25,7 +26,14 @@ from transbeam.serving.server.studio_api.description import (
     OVERVIEW,
     RUNS,
     SCHEMAS,
+    SERVE,
     describe_studio,
+)
+from transbeam.serving.server.studio_api.served_exports import ServedExports
+from transbeam.serving.server.studio_api.token_alternatives import TokenAlternatives
+from transbeam.serving.server.studio_api.try_requests import (
+    AlternativesRequest,
+    read_run,
 )
 from transbeam.serving.studio.inspections import Inspections
 from transbeam.serving.studio.page_files import HEADERS, PAGE, read_page_files
@@ -48,8 +56,8 @@ class StudioApi:
     send when it opens a page; the page asks for the token that its API needs.
 
     Args:
-        folders: The folders of the runs; if empty, all trained runs below `runs/`.
-        limits: Limits on requests.
+        settings: The server's settings, with the folders of the runs.
+        service: Runs the requests for the models of the server.
 
     Raises:
         UserError: A run is missing or not trained.
@@ -57,11 +65,17 @@ class StudioApi:
 
     prefix = f"{API}/"
 
-    def __init__(self, folders: Sequence[Path], limits: Limits):
-        runs = find_runs(folders)
+    def __init__(self, settings: ServerSettings, service: Service):
+        runs = find_runs(settings.studio_runs)
+        self._runs = runs
         self._inspections = Inspections(runs)
+        self._exports = ServedExports(
+            runs, service.catalog, loads=settings.studio_loads
+        )
+        self._service = service
+        self._alternatives = TokenAlternatives(runs, service)
         self._names = {facts.name for facts in runs}
-        self._limits = limits
+        self._limits = settings.limits
         self._files = read_page_files()
         self._waiting = 0
 
@@ -80,7 +94,11 @@ class StudioApi:
     async def response(self, request: Request, path: str) -> Response:
         match path:
             case _ if path == RUNS and request.method in _READS:
-                return _json(self._inspections.runs())
+                return _json(await asyncio.to_thread(self._described_runs))
+            case _ if path == SERVE and request.method == "POST":
+                return await self._serve(request)
+            case _ if path == ALTERNATIVES and request.method == "POST":
+                return await self._token_alternatives(request)
             case _ if path == INSPECT and request.method == "POST":
                 return await self._inspect(request)
             case _ if path == ATTENTION and request.method in _READS:
@@ -99,6 +117,32 @@ class StudioApi:
 
     def schemas(self) -> Mapping[str, Any]:
         return SCHEMAS
+
+    def _described_runs(self) -> dict[str, Any]:
+        return {
+            "runs": [
+                {**facts.as_json(), **self._exports.facts(facts.name)}
+                for facts in self._runs
+            ]
+        }
+
+    async def _serve(self, request: Request) -> Response:
+        current().api = "Serve"
+        run = read_run(await read_body(request, self._limits))
+        deadline = Deadline.after(self._limits.answer_seconds)
+        work = asyncio.to_thread(self._exports.serve, run)
+        name = await unless_gone(request.receive, deadline.wait(work))
+        return _json({"run": run, "served_as": name})
+
+    async def _token_alternatives(self, request: Request) -> Response:
+        current().api = "Alternatives"
+        body = await read_body(request, self._limits)
+        question = AlternativesRequest.from_json(body)
+        name = self._exports.served_name(question.run)
+        current().model, current().rows = name, 1
+        deadline = self._service.deadline(name)
+        work = self._alternatives.find(name, question, deadline)
+        return _json(await unless_gone(request.receive, deadline.wait(work)))
 
     async def _inspect(self, request: Request) -> Response:
         current().api = "Inspect"

@@ -106,7 +106,8 @@ async function look() {
 async function inspectPatiently(signal) {
   for (let tries = 1; ; tries++) {
     try {
-      return await inspect(state.run, state.texts, signal);
+      // Without the texts of other pages, which the model may not read.
+      return await inspect(state.run, readTexts(at("texts")), signal);
     } catch (error) {
       if (error.status !== 504 || tries === MOST_TRIES) throw error;
     }

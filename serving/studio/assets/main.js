@@ -6,10 +6,11 @@ import { insidePage } from "./inside_page.js";
 import { clearError, fail, say } from "./shell.js";
 import { readHash, state, writeHash } from "./state.js";
 import { TEXT } from "./strings.js";
+import { tryPage } from "./try_page.js";
 
 // Each has `build()`, once; `open(run)` when it is shown or the run changes; `close()`;
 // `forget()` of the state that belongs to a run; and `redraw()` in another theme.
-const PAGES = { inside: insidePage };
+const PAGES = { try: tryPage, inside: insidePage };
 const THEME = "transbeam-theme";
 
 let runs = [];

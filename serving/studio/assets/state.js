@@ -15,6 +15,8 @@ const DEFAULTS = {
   to: null, // the last layer
   direction: "to",
   ids: false,
+  task: "", // of the page Try; the first of the model
+  sampling: "", // the settings of that page, as JSON
   held: null, // {side: "query" or "key", token}
 };
 
@@ -54,6 +56,8 @@ export function readHash() {
     from: number("from", 0),
     to: number("to", null),
     direction: choice("direction", ["to", "from"]),
+    task: found.get("task") ?? DEFAULTS.task,
+    sampling: found.get("sampling") ?? DEFAULTS.sampling,
     held: ["query", "key"].includes(side) ? { side, token: Number(token) || 0 } : null,
   });
   state.texts = {};
