@@ -56,25 +56,26 @@ class ServedExports:
         why = None if name is not None else _why_not(facts)
         return {"served_as": name, "why_not_served": why}
 
-    def serve(self, run: str) -> str:
+    def serve(self, run: str) -> str | None:
         """Loads a run's export, unless it is loaded.
 
         Args:
             run: The run's name.
 
         Returns:
-            The model's name in requests.
+            The model's name in requests; None while the server's start loads it.
 
         Raises:
             StatusError: There is no such run, it has no export, or the export cannot be
-                loaded, or is being loaded by the server's start.
+                loaded.
         """
         facts = self._found(run)
         with self._loading:
             name = self._served_name(facts)
             folder = _export_folder(facts)
             if name is not None:
-                self._catalog.check_loaded(name)
+                if self._is_starting(name):
+                    return None
             elif folder is not None and self._loads:
                 name = self._names[run]
                 self._load(ModelSettings(name, folder))
@@ -112,6 +113,10 @@ class ServedExports:
             if model.folder.resolve() == folder:
                 return model.name
         return None
+
+    def _is_starting(self, name: str) -> bool:
+        model = self._catalog.model(name)
+        return self._catalog.starting and model is not None and not model.available()
 
     def _load(self, settings: ModelSettings) -> None:
         self._catalog.configure([*self._loaded, settings])

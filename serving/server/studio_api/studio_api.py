@@ -43,6 +43,8 @@ from transbeam.serving.studio.studio_error import StudioError
 FOLDER = "/studio"
 # Texts that wait for the one that is inspected.
 _MOST_WAITING = 8
+# After this time a request is told that the export is still being loaded.
+_LOADING_SECONDS = 10.0
 _READS = ("GET", "HEAD")
 _PRIVATE = {"Cache-Control": "no-store"}
 
@@ -78,6 +80,7 @@ class StudioApi:
         self._limits = settings.limits
         self._files = read_page_files()
         self._waiting = 0
+        self._serving: dict[str, asyncio.Future[str | None]] = {}
 
     def open_response(self, request: Request, path: str) -> Response | None:
         if request.method not in _READS:
@@ -129,10 +132,21 @@ class StudioApi:
     async def _serve(self, request: Request) -> Response:
         current().api = "Serve"
         run = read_run(await read_body(request, self._limits))
-        deadline = Deadline.after(self._limits.answer_seconds)
-        work = asyncio.to_thread(self._exports.serve, run)
-        name = await unless_gone(request.receive, deadline.wait(work))
+        # Further requests wait for the same loading, which one that leaves goes on.
+        work = self._serving.get(run)
+        if work is None:
+            work = asyncio.ensure_future(asyncio.to_thread(self._exports.serve, run))
+            self._serving[run] = work
+            work.add_done_callback(lambda done: self._served(run, done))
+        waiting = asyncio.wait({work}, timeout=_LOADING_SECONDS)
+        done, _ = await unless_gone(request.receive, waiting)
+        name = work.result() if done else None
         return _json({"run": run, "served_as": name})
+
+    def _served(self, run: str, work: "asyncio.Future[str | None]") -> None:
+        del self._serving[run]
+        if not work.cancelled():
+            work.exception()  # nobody may be waiting for it anymore
 
     async def _token_alternatives(self, request: Request) -> Response:
         current().api = "Alternatives"

@@ -26,7 +26,12 @@ def _object(**properties: Schema) -> Schema:
 
 SERVE_REQUEST = _object(run={"description": "A run's name", **_TEXT})
 SERVED = _object(
-    run=_TEXT, served_as={"description": "The model's name in requests", **_TEXT}
+    run=_TEXT,
+    served_as={
+        "description": "The model's name in requests; null while it is being loaded: "
+        "ask again",
+        "anyOf": [_TEXT, {"type": "null"}],
+    },
 )
 
 ALTERNATIVES_REQUEST = _object(

@@ -168,13 +168,14 @@ export const TEXT = {
       top_p: ["Top-p", "Draw from the most probable tokens that together have this probability"],
       min_p: ["Min-p", "Drop tokens below this share of the most probable one"],
       repetition_penalty: ["Repetition penalty", "Above 1, tokens of the text become less probable"],
-      no_repeat_ngram_size: ["No repeated n-grams", "Write no sequence of n tokens twice; 0 allows all"],
+      no_repeat_ngram_size: ["No repeats of", "Write no sequence of n tokens twice; 0 allows all"],
       seed: ["Seed", "The same seed draws the same text"],
       num_beams: ["Beams", "Texts that are kept at each token"],
       length_penalty: ["Length penalty", "Above 1 prefers longer texts, below 1 shorter ones"],
       stop: ["Stop at", "Texts that end the writing, one on each line"],
     },
     stopHint: "one on each line",
+    moreSettings: "More settings",
 
     loading: "Loading the export… A large one takes a while.",
     working: "Waiting for the answer…",
@@ -215,7 +216,7 @@ export const TEXT = {
     searching: "Looking for the alternatives…",
     noAlternatives: (why) => `No alternatives can be shown: ${why}`,
     tokenLabel: (text, share) => `${text}, ${(100 * share).toFixed(1)}%`,
-    alternatives: (place, all) => `Token ${place} of ${all}: what the model thought`,
+    alternatives: (place, all) => `Token ${place} of ${all}: the most probable ones at its place`,
     alternativesHint:
       "The model's own probabilities, before temperature, top-k and other settings. A token is the darker, the less probable it was.",
     written: ({ tokens, finished, isStopped, first, perSecond, score }) =>

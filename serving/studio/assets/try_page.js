@@ -1,16 +1,15 @@
 // Tries a model: asks the export of a run by the server's REST API, as a program would.
 
-import { ANSWER_VIEWS } from "./answer_views.js";
+import { answerTask } from "./answer_task.js";
 import { serveRun } from "./api.js";
 import { at, element, fill, readTexts, textFields } from "./dom.js";
 import { RequestPanel } from "./request_panel.js";
-import { fetchModel, fetchVersion, predict, streamText } from "./rest.js";
+import { fetchModel, fetchVersion } from "./rest.js";
 import { parseSettings, readSettings, settingsFields, settingsText } from "./settings_fields.js";
 import { clearError, fail, say } from "./shell.js";
 import { state, writeHash } from "./state.js";
 import { TEXT } from "./strings.js";
-import { requestInputs, tasksOf, wasTruncated } from "./try_tasks.js";
-import { WrittenText } from "./written_text.js";
+import { requestInputs, tasksOf } from "./try_tasks.js";
 
 const PAUSE = 1000; // ms between questions whether a model is loaded
 const COMPARED = "second_text"; // the second of two texts whose vectors are compared
@@ -32,7 +31,7 @@ export const tryPage = {
       { id: "try-form" },
       element("label", { className: "field", id: "try-task-field" }, element("span", TEXT.try.task), element("select", { id: "try-task" })),
       element("div", { className: "texts", id: "try-texts" }),
-      element("div", { className: "settings", id: "try-settings" }),
+      element("div", { id: "try-settings" }),
       element(
         "div",
         { className: "buttons" },
@@ -109,13 +108,10 @@ function panel(id, title, className = "") {
 // A large model takes longer than a request may: the server goes on, and is asked again.
 async function servePatiently(run, signal) {
   for (;;) {
-    try {
-      return await serveRun(run, signal);
-    } catch (error) {
-      if (![503, 504].includes(error.status)) throw error;
-      await new Promise((resolve) => setTimeout(resolve, PAUSE));
-      signal.throwIfAborted();
-    }
+    const name = await serveRun(run, signal);
+    if (name !== null) return name;
+    await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    signal.throwIfAborted();
   }
 }
 
@@ -196,95 +192,36 @@ async function answerTexts() {
   keepFields();
   showRequest();
   say(TEXT.try.working);
-  const asked = { signal, inputs: readInputs(), texts: readTexts(at("try-texts")), began: performance.now() };
+  const question = { run: current, model, task, inputs: readInputs(), texts: readTexts(at("try-texts")), signal, show, sayFacts };
+  at("try-stop").hidden = task.method !== "stream";
   try {
-    await answerOnce(asked);
+    await answerTask(question);
   } catch (error) {
     if (error.name === "AbortError") say("");
     else if (error.status !== 404) fail(error);
-    else await answerAgain(asked).catch(fail); // the model has made room for others
+    else await answerAgain(question).catch(fail); // the model has made room for others
   } finally {
     end(signal);
     document.body.dataset.answered = String(Number(document.body.dataset.answered ?? 0) + 1);
   }
 }
 
-async function answerAgain(asked) {
+async function answerAgain(question) {
   say(TEXT.try.loading);
-  await servePatiently(current.name, asked.signal);
-  await answerOnce({ ...asked, began: performance.now() });
+  await servePatiently(current.name, question.signal);
+  await answerTask(question);
 }
 
-async function answerOnce(asked) {
-  if (task.form === "stream") return writeText(asked);
-  const { signal, inputs, texts, began } = asked;
-  const outputs = await predict(model, task.signature, inputs, signal);
-  const ms = performance.now() - began;
-  const written = task.form === "generated" ? showGenerated(outputs) : null;
-  showAnswer(written?.elements ?? ANSWER_VIEWS[task.form](outputs, texts));
-  await sayFacts({ ms, truncated: wasTruncated(outputs), signal });
-  await written?.explain(current.name, sourceTexts(texts), signal);
-}
-
-function showGenerated(outputs) {
-  const written = new WrittenText("");
-  const ids = outputs.token_ids[0].slice(0, outputs.length[0]);
-  for (const id of ids) written.add("", id);
-  written.facts.textContent = TEXT.try.written({
-    tokens: ids.length,
-    finished: outputs.finished[0],
-    score: outputs.score?.[0],
-  });
-  const whole = element("p", { className: "answer-text", dir: "auto" }, outputs.generated_text[0]);
-  return { elements: [whole, ...written.elements], explain: (...given) => written.explain(...given) };
-}
-
-async function writeText({ signal, inputs, texts, began }) {
-  const isContinued = current.family === "decoder";
-  const written = new WrittenText(isContinued ? texts.text : "");
-  at("try-stop").hidden = false;
-  let first = null;
-  let last = null;
-  let isStopped = false;
-  try {
-    for await (const part of streamText(model, inputs, signal)) {
-      if (!first) showAnswer(written.elements);
-      first ??= performance.now();
-      if (part.generated_text === undefined) written.add(part.text, part.token_id);
-      else last = part;
-    }
-  } catch (error) {
-    if (error.name !== "AbortError" || !first) throw error;
-    isStopped = true;
-  }
-  const now = performance.now();
-  at("try-stop").hidden = true;
-  written.facts.textContent = TEXT.try.written({
-    tokens: written.ids.length,
-    finished: last?.finished,
-    isStopped,
-    first: first - began,
-    perSecond: written.ids.length > 1 ? (1000 * (written.ids.length - 1)) / (now - first) : null,
-  });
-  // What was stopped has been aborted; what follows has not.
-  const { signal: later } = isStopped ? new AbortController() : { signal };
-  await sayFacts({ ms: now - began, truncated: last?.truncated, signal: later });
-  await written.explain(current.name, sourceTexts(texts), later);
-}
-
-// The texts that the model was given; not the one it was compared with.
-function sourceTexts(texts) {
-  return Object.fromEntries(task.inputs.map((name) => [name, texts[name].toWellFormed?.() ?? texts[name]]));
-}
-
-function showAnswer(elements) {
+function show(elements) {
   at("try-answer").replaceChildren(...elements);
   showReady(true);
 }
 
+// Says which version answered, and how long that took.
 async function sayFacts({ ms, truncated, signal }) {
+  at("try-stop").hidden = true;
   const version = await fetchVersion(model.name, signal);
-  at("try-facts").textContent = TEXT.try.facts(model.name, version, ms);
+  const cut = truncated ? [element("strong", TEXT.try.truncated)] : [];
+  at("try-facts").replaceChildren(TEXT.try.facts(model.name, version, ms), ...cut);
   say(TEXT.try.answered(version, ms) + (truncated ? TEXT.try.truncated : ""));
-  if (truncated) at("try-facts").append(element("strong", TEXT.try.truncated));
 }

@@ -5,7 +5,7 @@ import { bars } from "./bars.js";
 import { element } from "./dom.js";
 import { TEXT } from "./strings.js";
 
-// The color of a token that the model thought impossible, in percent.
+// The color of a token with the probability 0, in percent.
 const STRONGEST = 45;
 
 export class WrittenText {
@@ -36,11 +36,6 @@ export class WrittenText {
     this.ids.push(id);
     this.chips.push(chip);
     this.tokens.append(chip);
-  }
-
-  // Shows the whole text instead, such as one that was not streamed.
-  replace(text) {
-    this.tokens.replaceChildren(text);
   }
 
   async explain(run, texts, signal) {
