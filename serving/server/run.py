@@ -179,7 +179,7 @@ async def open_servers(
             if polled is not None:
                 polled.start()
 
-        studio = await _open_studio(settings)
+        studio = await _open_studio(settings, service)
         rpc = await _open_rpc(service, settings, over)
         stack.push_async_callback(rpc.stop)
         rest = await _open_rest(service, settings, listening, over, studio)
@@ -200,13 +200,15 @@ def _unheard(call: RequestContext) -> None:
     """Discards a call's record; used if there is no access log."""
 
 
-async def _open_studio(settings: ServerSettings) -> RestExtension | None:
+async def _open_studio(
+    settings: ServerSettings, service: Service
+) -> RestExtension | None:
     if not settings.has_studio:
         return None
     # It brings Keras and all signatures, which a server without it does not need.
     from transbeam.serving.server.studio_api.studio_api import StudioApi
 
-    return await asyncio.to_thread(StudioApi, settings.studio_runs, settings.limits)
+    return await asyncio.to_thread(StudioApi, settings, service)
 
 
 async def _open_rpc(

@@ -48,6 +48,8 @@ def bring_up(catalog: Catalog, settings: ServerSettings) -> None:
             be loading when this error is raised.
         ConfigError: The name or a label of a model is invalid.
     """
+    if not settings.models:  # those that the studio loads must not be replaced by none
+        return
     try:
         with catalog.start_loading(settings.models) as polls:
             models = {polls[model.name]: model for model in catalog.models()}

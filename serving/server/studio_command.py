@@ -52,6 +52,7 @@ def _serve(
         access_log=arguments.access_log,
         has_studio=True,
         studio_runs=arguments.runs,
+        studio_loads=True,
     )
 
     def opened(addresses: Addresses) -> None:
@@ -68,9 +69,10 @@ STUDIO = Command(
     run=studio,
     summary="look inside trained models on a page in the browser",
     description="""\
-Serves a page that shows a trained model at work: the tokens of a text, and the
-attention of all layers and heads. It reads the runs' folders, needs no export, and
-makes no request to other machines.
+Serves a page that shows a trained model at work: its answers, the tokens of a text,
+and the attention of all layers and heads. It reads the runs' folders, and makes no
+request to other machines. Answers need an export, which is loaded when it is first
+used, and then answers at /v1/models/RUN as well.
 """,
     epilog="""\
 examples:

@@ -57,10 +57,6 @@ class Inspections:
         # Keys of other people's texts cannot be guessed.
         self._salt = secrets.token_hex(16)
 
-    def runs(self) -> dict[str, Any]:
-        """Returns the facts of all runs as a JSON object."""
-        return {"runs": [self.models.facts(n).as_json() for n in self.models.runs]}
-
     def inspect(self, form: ModelForm, texts: Mapping[str, str]) -> dict[str, Any]:
         """Inspects a text, unless it is still kept.
 

@@ -49,6 +49,11 @@ RUN = object_of(
         "is_trained": FLAG,
         "checkpoints": {"description": "Steps of those kept", **list_of(COUNT)},
         "tflite": {"description": "Variants of the export", **list_of(TEXT)},
+        "served_as": {
+            "description": "The name at /v1/models of the export, once it is loaded",
+            **or_null(TEXT),
+        },
+        "why_not_served": or_null(TEXT),
     },
     optional=("decoder_layers",),
 )

@@ -47,6 +47,8 @@ class ServerSettings:
         has_studio: Whether the server has the studio's page.
         studio_runs: Folders of the studio's runs; if empty, all trained runs below
             `runs/`.
+        studio_loads: Whether the studio loads the exports of its runs when they are
+            needed; for a server without `models`.
     """
 
     models: tuple[ModelSettings, ...]
@@ -72,3 +74,4 @@ class ServerSettings:
     log: LogSettings | None = None
     has_studio: bool = False
     studio_runs: tuple[Path, ...] = ()
+    studio_loads: bool = False

@@ -2,19 +2,17 @@
 
 from typing import Any
 
-from transbeam.serving.server.openapi.responses import (
-    JSON,
-    Json,
-    answered,
-    reference,
-    refused,
-)
+from transbeam.serving.server.openapi.responses import Json, answered, reference
 from transbeam.serving.server.studio_api import (
     maps_api,
     model_views_api,
     run_results_api,
+    try_api,
 )
-from transbeam.serving.server.studio_api.query_parameters import describe_get
+from transbeam.serving.server.studio_api.query_parameters import (
+    describe_get,
+    describe_post,
+)
 from transbeam.serving.studio import comparison_schemas, schemas
 
 TAG = "the studio"
@@ -29,7 +27,9 @@ SCHEMAS: Json = {
     "studio.compare.answer": comparison_schemas.COMPARISON,
     **model_views_api.SCHEMAS,
     **run_results_api.SCHEMAS,
+    **try_api.SCHEMAS,
 }
+_REFUSALS = (400, 404, 408, 413, 415, 429, 500, 504)
 
 
 def describe_studio() -> dict[str, Any]:
@@ -42,30 +42,22 @@ def describe_studio() -> dict[str, Any]:
             answered("In their order", reference("schemas", "studio.runs")),
             refusals=(),
         ),
-        INSPECT: _describe_post(
-            "inspect", "Tokens of a text, and numbers of each head"
+        INSPECT: describe_post(
+            TAG,
+            "inspect",
+            "Tokens of a text, and numbers of each head",
+            "Without the maps",
+            *_REFUSALS,
         ),
-        COMPARE: _describe_post(
-            "compare", "Predictions and heads of two models on one text"
+        COMPARE: describe_post(
+            TAG,
+            "compare",
+            "Predictions and heads of two models on one text",
+            "Without the maps",
+            *_REFUSALS,
         ),
         **maps_api.describe_maps(TAG),
         **model_views_api.describe_views(TAG),
         **run_results_api.describe_run_results(TAG),
-    }
-
-
-def _describe_post(name: str, summary: str) -> dict[str, Any]:
-    question = reference("schemas", f"studio.{name}.question")
-    answer = reference("schemas", f"studio.{name}.answer")
-    return {
-        "post": {
-            "operationId": f"studio_{name}",
-            "tags": [TAG],
-            "summary": summary,
-            "requestBody": {"required": True, "content": {JSON: {"schema": question}}},
-            "responses": {
-                "200": answered("Without the maps", answer),
-                **refused(400, 404, 408, 413, 415, 429, 500, 504),
-            },
-        }
+        **try_api.describe_try(TAG),
     }

@@ -1,11 +1,17 @@
-"""Query parameters of the studio's API: read, and described for OpenAPI."""
+"""Requests of the studio's API: query parameters, and descriptions for OpenAPI."""
 
 from typing import Any
 
 from starlette.datastructures import QueryParams
 
 from transbeam.serving.server.base.status import invalid
-from transbeam.serving.server.openapi.responses import Json, refused
+from transbeam.serving.server.openapi.responses import (
+    JSON,
+    Json,
+    answered,
+    reference,
+    refused,
+)
 
 # Such as an offset in a file; JavaScript has no larger exact numbers.
 MOST = 2**53
@@ -98,4 +104,29 @@ def describe_parameter(
         "required": "default" not in schema if required is None else required,
         "description": description,
         "schema": schema,
+    }
+
+
+def describe_post(
+    tag: str, name: str, summary: str, answer: str, *refusals: int
+) -> Json:
+    """Returns the path item of a request with a body of JSON.
+
+    Args:
+        tag: The tag of the operation.
+        name: The name of the operation and of both schemas, without `studio`.
+        summary: The summary of the operation.
+        answer: The description of the answer.
+        refusals: Status codes of errors.
+    """
+    question = reference("schemas", f"studio.{name}.question")
+    found = answered(answer, reference("schemas", f"studio.{name}.answer"))
+    return {
+        "post": {
+            "operationId": f"studio_{name}",
+            "tags": [tag],
+            "summary": summary,
+            "requestBody": {"required": True, "content": {JSON: {"schema": question}}},
+            "responses": {"200": found, **refused(*refusals)},
+        }
     }

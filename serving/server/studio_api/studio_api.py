@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,14 +13,16 @@ from starlette.responses import RedirectResponse, Response
 
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError
-from transbeam.serving.server.configuration.limits import Limits
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.monitoring.request_ids import current
 from transbeam.serving.server.request_handling.request_limits import check_amounts
+from transbeam.serving.server.request_handling.service import Service
 from transbeam.serving.server.rest_api.request_body import read_body, unless_gone
 from transbeam.serving.server.studio_api import (
     maps_api,
     model_views_api,
     run_results_api,
+    try_api,
 )
 from transbeam.serving.server.studio_api.description import (
     API,
@@ -36,6 +37,7 @@ from transbeam.serving.server.studio_api.questions import (
     read_inspection,
 )
 from transbeam.serving.server.studio_api.run_results_api import answer_results
+from transbeam.serving.server.studio_api.try_api import TryApi
 from transbeam.serving.studio.comparisons import Comparisons
 from transbeam.serving.studio.inspections import Inspections
 from transbeam.serving.studio.model_views import ModelViews
@@ -60,8 +62,8 @@ class StudioApi:
     send when it opens a page; the page asks for the token that its API needs.
 
     Args:
-        folders: The folders of the runs; if empty, all trained runs below `runs/`.
-        limits: Limits on requests.
+        settings: The server's settings, with the runs' folders and the limits.
+        service: The server's models.
 
     Raises:
         UserError: A run is missing or not trained.
@@ -69,14 +71,15 @@ class StudioApi:
 
     prefix = f"{API}/"
 
-    def __init__(self, folders: Sequence[Path], limits: Limits):
-        runs = find_runs(folders)
+    def __init__(self, settings: ServerSettings, service: Service):
+        runs = find_runs(settings.studio_runs)
         self._inspections = Inspections(runs)
         self._views = ModelViews(self._inspections)
         self._comparisons = Comparisons(self._inspections)
         self._results = RunResults(self._inspections.models.facts)
         self._names = {facts.name for facts in runs}
-        self._limits = limits
+        self._try = TryApi(runs, settings, service)
+        self._limits = settings.limits
         self._files = read_page_files()
         self._waiting = 0
 
@@ -99,8 +102,12 @@ class StudioApi:
                 return await self._inspect(request)
             case "POST", _ if path == COMPARE:
                 return await self._compare(request)
+            case "POST", _ if path == try_api.SERVE:
+                return _json(await self._try.serve(request))
+            case "POST", _ if path == try_api.ALTERNATIVES:
+                return _json(await self._try.alternatives(request))
             case (("GET" | "HEAD"), _) if path == RUNS:
-                return _json(self._inspections.runs())
+                return _json(await asyncio.to_thread(self._describe_runs))
             case (("GET" | "HEAD"), _) if path in maps_api.PATHS:
                 work = partial(maps_api.read_maps, self._inspections, path, queries)
                 content = await _found(work)
@@ -122,6 +129,15 @@ class StudioApi:
 
     def schemas(self) -> Mapping[str, Any]:
         return SCHEMAS
+
+    def _describe_runs(self) -> dict[str, Any]:
+        models = self._inspections.models
+        return {
+            "runs": [
+                {**models.facts(name).as_json(), **self._try.exports.facts(name)}
+                for name in models.runs
+            ]
+        }
 
     async def _inspect(self, request: Request) -> Response:
         current().api = "Inspect"

@@ -25,9 +25,22 @@ export function setToken(token) {
   storage().setItem(KEY, token);
 }
 
+export function hasToken() {
+  return Boolean(storage().getItem(KEY));
+}
+
 async function request(path, options = {}) {
-  const response = isSaved ? savedAnswer(path) : await send(path, options);
+  const response = isSaved ? savedAnswer(path) : await fetchHere(`api/${path}`, options);
   if (!response) throw new ApiError(TEXT.notSaved, 400);
+  return checked(response);
+}
+
+// Fetches an address of this server; errors have the reason that it gives.
+export async function send(address, options = {}) {
+  return checked(await fetchHere(address, options));
+}
+
+async function checked(response) {
   if (response.ok) return response;
   const body = await response.json().catch(() => ({}));
   throw new ApiError(body.error ?? response.statusText, response.status);
@@ -35,15 +48,15 @@ async function request(path, options = {}) {
 
 // An answer as it is, to be saved.
 export async function fetchAnswer(path) {
-  const response = await send(path, {});
+  const response = await fetchHere(`api/${path}`, {});
   return { status: response.status, bytes: new Uint8Array(await response.arrayBuffer()) };
 }
 
-async function send(path, options) {
+async function fetchHere(address, options) {
   const token = storage().getItem(KEY);
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   try {
-    return await fetch(`api/${path}`, { ...options, headers: { ...headers, ...options.headers } });
+    return await fetch(address, { ...options, headers: { ...headers, ...options.headers } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(TEXT.unreachable, 0);
@@ -56,6 +69,16 @@ export async function fetchRuns() {
 
 export async function inspect(run, texts, signal) {
   return post("inspect", { run, texts }, signal);
+}
+
+// Loads the export of a run, unless it is loaded; returns the model's name.
+export async function serveRun(run, signal) {
+  return (await post("serve", { run }, signal)).served_as;
+}
+
+// For each generated token its probability and the most probable tokens at its place.
+export async function fetchAlternatives(run, texts, tokenIds, signal) {
+  return (await post("alternatives", { run, texts, token_ids: tokenIds }, signal)).tokens;
 }
 
 // Each of both models is {run} and {checkpoint} or {tflite}.

@@ -9,7 +9,7 @@ import { buildLayout } from "./compare_layout.js";
 import { CompareNumbersView } from "./compare_numbers_view.js";
 import { formatDifference, largest } from "./difference_colors.js";
 import { DifferenceCards, DifferenceGrid, DifferenceMapView } from "./difference_maps.js";
-import { at, element, fill } from "./dom.js";
+import { at, element, fill, readTexts } from "./dom.js";
 import { decodeHalfFloats } from "./half_floats.js";
 import { Hover } from "./hover.js";
 import { MapView } from "./map_view.js";
@@ -108,7 +108,7 @@ async function go() {
   at("compare-ask").setAttribute("aria-busy", "true");
   say(TEXT.loading);
   try {
-    found = await compare(a, b, state.texts, signal);
+    found = await compare(a, b, readTexts(at("compare-texts")), signal);
     say(isSame() ? words.same : words.done(found.seconds) + cut());
     at("compare-views").hidden = false;
     showAnswers();

@@ -110,7 +110,7 @@ async function look() {
   at("ask").setAttribute("aria-busy", "true");
   say(TEXT.loading);
   try {
-    const found = await inspect(state.run, state.texts, signal);
+    const found = await inspect(state.run, readTexts(at("texts")), signal);
     maps = new AttentionMaps(found);
     const tokens = found.rows.reduce((sum, row) => sum + row.tokens.length, 0);
     const done = isSaved ? TEXT.savedNotice(state.run) : TEXT.done(tokens, found.seconds);

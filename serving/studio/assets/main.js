@@ -8,10 +8,11 @@ import { runPage } from "./run_page.js";
 import { clearError, fail, say } from "./shell.js";
 import { readHash, state, writeHash } from "./state.js";
 import { TEXT } from "./strings.js";
+import { tryPage } from "./try_page.js";
 
 // Each has `build()`, once; `open(run, runs)` when it is shown or the run changes; `close()`;
 // `forget()` of the state that belongs to a run; and `redraw()` in another theme.
-const PAGES = { inside: insidePage, compare: comparePage, run: runPage };
+const PAGES = { try: tryPage, inside: insidePage, compare: comparePage, run: runPage };
 const THEME = "transbeam-theme";
 
 let runs = [];

@@ -22,6 +22,8 @@ const DEFAULTS = {
   stages: false, // whether the section is open
   lens: false,
   flow: false,
+  task: "", // of the page Try; the first of the model
+  sampling: "", // the settings of that page, as JSON
   held: null, // {side: "query" or "key", token}
   // Of a comparison. A form is "" for the finished weights, or "checkpoint.100" or
   // "tflite.dynamic_int8".
@@ -76,6 +78,8 @@ export function readHash() {
     from: number("from", 0),
     to: number("to", null),
     direction: choice("direction", ["to", "from"]),
+    task: found.get("task") ?? DEFAULTS.task,
+    sampling: found.get("sampling") ?? DEFAULTS.sampling,
     held: ["query", "key"].includes(side) ? { side, token: Number(token) || 0 } : null,
     ...Object.fromEntries(TEXTS.map((name) => [name, found.get(name) ?? DEFAULTS[name]])),
   });
