@@ -53,7 +53,7 @@ test-phone: $(VENV)/.test-installed $(PHONE)/.installed
 # command chromium. Where there is none, the tests are skipped, and -rs says so.
 test-studio: $(VENV)/.test-installed $(STUDIO)/.installed
 	TRANSBEAM_STUDIO_PYTHON=$(STUDIO)/bin/python $(BIN)/python -m pytest -rs \
-		tests/serving/studio/test_page.py
+		tests/serving/studio/test_page.py tests/serving/studio/test_try_page.py
 
 # The wheel, in an environment and a folder that are not the project's.
 test-package: $(VENV)/.test-installed

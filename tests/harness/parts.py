@@ -62,7 +62,7 @@ PARTS = {
         {"TRANSBEAM_PHONE_PYTHON": str(PHONE_PYTHON)},
     ),
     "studio": Part(
-        ("tests/serving/studio/test_page.py",),
+        ("tests/serving/studio/test_page.py", "tests/serving/studio/test_try_page.py"),
         {"TRANSBEAM_STUDIO_PYTHON": str(STUDIO_PYTHON)},
     ),
     "e2e": Part(("tests/e2e",)),

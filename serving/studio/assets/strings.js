@@ -563,7 +563,7 @@ export const TEXT = {
     tokenLabel: (text, share) => `${text}, ${(100 * share).toFixed(1)}%`,
     alternatives: (place, all) => `Token ${place} of ${all}: the most probable ones at its place`,
     alternativesHint:
-      "The model's own probabilities, before temperature, top-k and other settings. A token is the darker, the less probable it was.",
+      "The model's own probabilities, without temperature, top-k and other settings. A token has the more color, the less probable it was.",
     written: ({ tokens, finished, isStopped, first, perSecond, score }) =>
       [
         `${tokens.toLocaleString("en")} tokens`,

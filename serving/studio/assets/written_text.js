@@ -57,9 +57,9 @@ export class WrittenText {
     const chip = this.chips[place];
     const strength = Math.round(STRONGEST * (1 - probability));
     chip.style.background = `color-mix(in srgb, var(--line) ${strength}%, transparent)`;
-    chip.setAttribute("aria-label", TEXT.try.tokenLabel(chip.textContent || piece, probability));
+    chip.setAttribute("aria-label", TEXT.try.tokenLabel(chip.textContent || readable(piece), probability));
     // A token of a part of a character, or of the end of the text, adds no text.
-    if (!chip.textContent) chip.append(element("small", piece));
+    if (!chip.textContent) chip.append(element("small", readable(piece)));
   }
 
   _choose(target) {

@@ -1,0 +1,57 @@
+"""The page Try in Chromium: `make test-studio`. The checks are in `try_checks.py`."""
+
+import ast
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.serving.conftest import TINY, exported_run, make_run
+from tests.serving.server.conftest import running, settings_for
+from tests.serving.studio.test_page import CHROMIUM, CONFIGS, PYTHON
+from tests.serving.studio.test_page import pytestmark as pytestmark
+from transbeam.configs.loader.yaml_config import load_run
+
+SCRIPT = Path(__file__).parent / "try_checks.py"
+CHECKS = [
+    node.name.removeprefix("check_")
+    for node in ast.parse(SCRIPT.read_text("utf-8")).body
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("check_")
+]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    made = [make_run(tmp_path_factory.mktemp("runs") / "without", TINY)]
+    made.append(exported_run(TINY).run_folder)
+    for name in ("causal", "seq2seq"):
+        # The text that tokenizers are trained on here has few words.
+        config = load_run(CONFIGS / f"{name}.yaml", ["tokenizer.vocabulary_size=300"])
+        export = replace(config.export, tflite=())
+        config = replace(config, training=TINY.training, export=export)
+        made.append(exported_run(config, optimized=False).run_folder)
+    return tuple(made)
+
+
+@pytest.fixture(scope="module")
+def page(runs):
+    settings = settings_for(
+        port=None, has_studio=True, studio_runs=runs, studio_loads=True
+    )
+    with running(settings) as client:
+        yield f"{client.addresses.rest}/studio/"
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_page(page, name):
+    done = subprocess.run(
+        [str(PYTHON), str(SCRIPT), str(CHROMIUM), page, name],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TRANSBEAM_CLIENT_PYTHON": sys.executable},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
