@@ -155,11 +155,15 @@ def _stretches(
 ) -> DocumentPositions:
     table = pq.read_table(provenance_path(folder, _source_name(shard)))
     columns = [table[name].to_pylist() for name in ("source", "offset")]
-    rows = [row_of[origin] for origin in zip(*columns, strict=True)]
+    rows = [row_of.get(origin, -1) for origin in zip(*columns, strict=True)]
+    document = np.array(rows, np.int64)
+    # The second segments of negative pairs may be of other parts' documents, and of
+    # training documents if validation has a single one.
+    own = document >= 0
     return DocumentPositions(
-        table["record"].to_numpy().astype(np.int64),
-        np.array(rows, np.int64),
-        table["token"].to_numpy(),
+        table["record"].to_numpy().astype(np.int64)[own],
+        document[own],
+        table["token"].to_numpy()[own],
     )
 
 

@@ -5,17 +5,12 @@ implemented here. No large library is imported before the package's own command 
 """
 
 import importlib
-import multiprocessing
 import os
 import shlex
-import signal
 import time
 from collections.abc import Sequence
-from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from transbeam.configs.base.atomic_files import os_problem
 from transbeam.configs.base.errors import UserError
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.base.version import VERSION
@@ -33,13 +28,9 @@ from transbeam.configs.loader.run_folder import lock
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.configs.schema.schedules import ENDLESS
-from transbeam.configs.system.daemon_threads import run_in_background
 from transbeam.configs.system.keras_backend import backend_for, chosen_backend
+from transbeam.stage_process import run_in_process
 from transbeam.trainer.distribution.process_info import require_one_process
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-    from multiprocessing.process import BaseProcess
 
 HELP = f"""\
 Transbeam {VERSION}: from your own corpus to a served Transformer, in one YAML file.
@@ -132,7 +123,6 @@ ROOMS = {
     "deploy": "serving",
 }
 STAGES = ("data", "train", "export", "predict")
-_TIDYING = 10.0  # seconds
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -160,7 +150,11 @@ def _dispatch(argv: Sequence[str]) -> int:
 
 
 def _room(command: str) -> Any:
-    return importlib.import_module(f"transbeam.{ROOMS[command]}.__main__")
+    return importlib.import_module(_module(command))
+
+
+def _module(command: str) -> str:
+    return f"transbeam.{ROOMS[command]}.__main__"
 
 
 def _run(arguments: JobArguments) -> dict[str, Any]:
@@ -199,45 +193,7 @@ def _do(stage: str, invocation: Invocation) -> dict[str, Any]:
     # `data` has processes of its own, and computes nothing with Keras.
     if stage == "data" or wanted in (None, here):
         return getattr(_room(stage), stage)(invocation)
-    processes = multiprocessing.get_context("spawn")
-    receiver, sender = processes.Pipe(duplex=False)
-    arguments = stage, wanted, invocation, sender
-    process = processes.Process(target=_do_there, args=arguments, daemon=True)
-    process.start()
-    sender.close()
-    try:
-        result = receiver.recv()
-    except EOFError:
-        process.join()
-        raise RuntimeError(f"{stage} ended with {process.exitcode}") from None
-    finally:
-        # After a Ctrl-C, which it has heard as well, it may take a moment to tidy up.
-        process.join(_TIDYING)
-        process.terminate()
-    if isinstance(result, BaseException):
-        raise result
-    return result
-
-
-def _do_there(
-    stage: str, backend: str, invocation: Invocation, sender: "Connection"
-) -> None:
-    os.environ["KERAS_BACKEND"] = backend
-    if parent := multiprocessing.parent_process():
-        run_in_background(partial(_end_with, parent), "end with the command")
-    try:
-        sender.send(getattr(_room(stage), stage)(invocation))
-    except (UserError, OSError, KeyboardInterrupt) as error:
-        if isinstance(error, OSError) and os_problem(error) is None:
-            raise  # a bug, whose traceback is here
-        with suppress(BrokenPipeError):
-            sender.send(error)
-
-
-def _end_with(parent: "BaseProcess") -> None:
-    """Ends this process when its parent ends, even if the parent was killed."""
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)
+    return run_in_process(_module(stage), stage, wanted, invocation)
 
 
 def _refuse_workers(invocation: Invocation) -> None:
