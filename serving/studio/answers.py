@@ -13,7 +13,7 @@ AnswerKind = Literal["fills", "classes", "labels", "number", "tags", "spans", "t
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What a model can predict: classes, pieces or spans.
+    """The possible predictions of a model: classes, pieces or spans.
 
     Attributes:
         names: Names by which the outcomes of two models are the same; each another one.

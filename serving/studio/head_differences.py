@@ -93,7 +93,8 @@ def _size(inspection: Inspection) -> str:
     for group in inspection.groups:
         heads = sorted({maps.shape[0] for maps in group.maps})
         of = " or ".join(map(str, heads))
-        parts.append(f"{len(group.maps)} layers of {of} heads")
+        layers = "layer" if len(group.maps) == 1 else "layers"
+        parts.append(f"{len(group.maps)} {layers} of {of} heads")
     return " + ".join(parts)
 
 

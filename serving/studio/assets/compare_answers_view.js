@@ -3,6 +3,7 @@
 import { readable } from "./attention.js";
 import { FONT, fitText } from "./canvas.js";
 import { themeColors } from "./colors.js";
+import { drawColumns } from "./compare_pictures.js";
 import { differenceColor, differenceNeedsLightText, formatDifference } from "./difference_colors.js";
 import { element } from "./dom.js";
 import { TEXT } from "./strings.js";
@@ -95,7 +96,7 @@ export class CompareAnswersView {
   drawWhole(context, width) {
     const colors = themeColors();
     const [left, bar] = [260, (width - 420) / 2];
-    let y = 0;
+    let y = drawColumns(context, [left, left + bar + 20, width - 90]);
     for (const prediction of this._shown()) {
       context.textAlign = "left";
       context.textBaseline = "middle";

@@ -6,6 +6,7 @@ import { formatWeight } from "./canvas.js";
 import { CompareAnswersView } from "./compare_answers_view.js";
 import { readControls, showControls } from "./compare_controls.js";
 import { buildLayout } from "./compare_layout.js";
+import { saveComparison } from "./compare_pictures.js";
 import { CompareNumbersView } from "./compare_numbers_view.js";
 import { formatDifference, largest } from "./difference_colors.js";
 import { DifferenceCards, DifferenceGrid, DifferenceMapView } from "./difference_maps.js";
@@ -13,7 +14,6 @@ import { at, element, fill, readTexts } from "./dom.js";
 import { decodeHalfFloats } from "./half_floats.js";
 import { Hover } from "./hover.js";
 import { MapView } from "./map_view.js";
-import { savePicture } from "./pictures.js";
 import { clearError, fail, say } from "./shell.js";
 import { state, writeHash } from "./state.js";
 import { TEXT } from "./strings.js";
@@ -38,7 +38,9 @@ const hover = new Hover((held) => {
 
 export const comparePage = {
   build() {
-    buildLayout(go, save);
+    buildLayout(go, (what, kind) => {
+      if (found) saveComparison(what, kind, shown, found);
+    });
     const choose = (layer, head) => {
       Object.assign(state, { layer, head });
       changed();
@@ -256,36 +258,4 @@ function sayPair() {
     text = words.pair(queries[query].label, keys[key].label, formatWeight(a), formatWeight(b), formatDifference(difference));
   }
   if (at("compare-pair").textContent !== text) at("compare-pair").textContent = text;
-}
-
-function save(what, kind) {
-  if (!found) return;
-  const titles = {
-    answers: words.answersTitle,
-    grid: words.headsTitle,
-    cards: words.cardsTitle,
-    large: words.one(state.layer, TEXT.headName(state.head)),
-  };
-  const view = what === "large" ? { drawWhole: drawLarge } : shown[what];
-  if (what === "answers" && !view.answers) return;
-  const names = ["a", "b"].map((side) => modelName(found[side]));
-  savePicture(kind, view, `${words.title(...names)}: ${titles[what]}`, Object.values(state.texts).join(" · "));
-}
-
-function modelName({ run, checkpoint, tflite }) {
-  if (checkpoint !== null) return `${run} (${words.checkpoint(checkpoint)})`;
-  return tflite === null ? run : `${run} (${words.tflite(tflite)})`;
-}
-
-// The three large maps side by side.
-function drawLarge(context, width) {
-  const each = (width - 40) / 3;
-  let height = 0;
-  shown.large.forEach((view, number) => {
-    context.save();
-    context.translate(number * (each + 20), 0);
-    height = Math.max(height, view.drawWhole(context, each));
-    context.restore();
-  });
-  return height;
 }

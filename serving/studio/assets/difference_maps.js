@@ -2,6 +2,7 @@
 
 import { formatWeight, mapPicture } from "./canvas.js";
 import { themeColors } from "./colors.js";
+import { drawColumns } from "./compare_pictures.js";
 import { differencePicture, drawDifferenceLegend, largest } from "./difference_colors.js";
 import { element } from "./dom.js";
 import { MapView } from "./map_view.js";
@@ -84,10 +85,11 @@ export class DifferenceCards {
   drawWhole(context, width) {
     const colors = themeColors();
     const size = Math.min(150, (width - 200) / 3);
+    const top = drawColumns(context, [190, 200 + size, 210 + 2 * size]);
     context.textBaseline = "middle";
     context.textAlign = "left";
     this._shown().forEach((head, number) => {
-      const y = number * (size + 12);
+      const y = top + number * (size + 12);
       context.fillStyle = colors.text;
       context.font = "13px system-ui, sans-serif";
       context.fillText(words.name(head.layer, head.head), 0, y + size / 2 - 10);
@@ -100,7 +102,7 @@ export class DifferenceCards {
         context.strokeRect(x - 0.5, y - 0.5, size + 1, size + 1);
       });
     });
-    return this._shown().length * (size + 12);
+    return top + this._shown().length * (size + 12);
   }
 
   _shown() {

@@ -237,7 +237,6 @@ export const TEXT = {
     go: "Compare",
     otherInputs: (a, b, ofA, ofB) =>
       `${a} reads ${ofA}, and ${b} reads ${ofB}. Only models that read the same texts can be compared.`,
-    none: "none of it",
     done: (seconds) =>
       seconds < 0.001 ? "" : `${Math.ceil(1000 * seconds).toLocaleString("en")} ms on the server`,
     same: "On this text there is no difference.",

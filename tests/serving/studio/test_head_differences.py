@@ -60,7 +60,7 @@ def test_small_differences_keep_every_extreme_with_its_sign(shape):
         ({"pieces": "abc"}, "2 and 3"),
         ({"pieces": "ac"}, "other tokens"),
         ({"heads": 4}, "2 layers of 3 heads, and 2 layers of 4 heads"),
-        ({"layers": 1}, "2 layers of 3 heads, and 1 layers of 3 heads"),
+        ({"layers": 1}, "2 layers of 3 heads, and 1 layer of 3 heads"),
         ({"name": "encoder_attention"}, "other kinds of attention"),
     ],
 )
