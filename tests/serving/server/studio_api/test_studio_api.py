@@ -55,6 +55,7 @@ def test_runs(studio):
     assert status == 200
     jsonschema.validate(found, schemas.RUNS)
     assert [run["name"] for run in found["runs"]] == ["one", "two"]
+    assert "transbeam export" in found["runs"][0].pop("why_not_served")
     assert found["runs"][0] == {
         "name": "one",
         "objective": "masked",
@@ -68,6 +69,7 @@ def test_runs(studio):
         "max_length": 32,
         "has_maps": True,
         "why_no_maps": None,
+        "served_as": None,
     }
 
 
@@ -201,7 +203,7 @@ def test_described_in_the_same_document(studio):
     status, document = studio.get("/openapi.json")
     assert status == 200
     OpenAPIV31SpecValidator(document).validate()
-    names = ("runs", "inspect", "attention", "overview")
+    names = ("runs", "inspect", "attention", "overview", "serve", "alternatives")
     assert {f"{API}/{name}" for name in names} < document["paths"].keys()
     assert {"name": "the studio"} in document["tags"]
 
