@@ -11,6 +11,8 @@ import { markSpans, taggedText } from "./text_spans.js";
 const MASK = "[MASK]";
 const CONTINUES = "##";
 const SHOWN_NUMBERS = 12;
+// More elements would make the page slow.
+const SHOWN_WORDS = 2000;
 
 export const ANSWER_VIEWS = {
   fills: showFills,
@@ -56,16 +58,16 @@ function showFills(outputs, texts) {
   return [filled, element("p", { className: "hint" }, TEXT.try.fillsHint), cards];
 }
 
-// A piece that continues a word is joined to the text before it.
+// A piece that continues a word is joined to the text before it. Masks that the model did
+// not read stay as they are.
 function fillMasks(text, pieces) {
   const [head, ...parts] = text.split(MASK);
   const found = [head];
-  parts.forEach((part, mask) => {
-    const piece = pieces[mask];
-    if (piece === undefined) return found.push(MASK, part);
+  pieces.forEach((piece, mask) => {
     if (piece.startsWith(CONTINUES)) found.push(found.pop().trimEnd());
-    found.push(element("mark", { className: "fill" }, piece.replace(CONTINUES, "")), part);
+    found.push(element("mark", { className: "fill" }, piece.replace(CONTINUES, "")), parts[mask]);
   });
+  found.push(parts.slice(pieces.length).map((part) => MASK + part).join(""));
   return found;
 }
 
@@ -77,12 +79,12 @@ function showGaps(outputs, texts) {
     .filter(([gap]) => gap);
   if (!left.length) return [element("p", { className: "notice" }, TEXT.try.noMask("<extra_id_0>"))];
   const rows = left.map(([gap, fill]) => [gap, fill || TEXT.try.nothing]);
-  const found = texts.text.split(/(<extra_id_\d+>)/).map((part) => {
-    if (part !== left[0]?.[0]) return part;
-    const [, fill] = left.shift();
-    return fill ? element("mark", { className: "fill" }, fill) : part;
-  });
-  return [element("p", { className: "answer-text", dir: "auto" }, ...found), numbers(rows)];
+  const filled = element("p", { className: "answer-text", dir: "auto" });
+  for (const part of texts.text.split(/(<extra_id_\d+>)/)) {
+    const fill = part === left[0]?.[0] ? left.shift()[1] : "";
+    filled.append(fill ? element("mark", { className: "fill" }, fill) : part);
+  }
+  return [filled, numbers(rows)];
 }
 
 // --- Classes ------------------------------------------------------------------------
@@ -120,16 +122,18 @@ function showTags(outputs, texts) {
         .filter(({ text }) => text)
     : words;
   const body = element("tbody");
-  for (const { word, tag, share } of words) {
+  for (const { word, tag, share } of words.slice(0, SHOWN_WORDS)) {
     body.append(
       element("tr", {}, element("td", { dir: "auto" }, word), element("td", tag), element("td", TEXT.try.share(share))),
     );
   }
   const heads = TEXT.try.wordColumns.map((name) => element("th", { scope: "col" }, name));
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body);
-  const details = element("details", {}, element("summary", TEXT.try.words(words.length)), table);
-  const none = spans.length ? [] : [element("p", { className: "notice" }, TEXT.try.noEntity)];
-  return [...none, ...taggedText(texts.text, spans), details];
+  const details = element("details", {}, element("summary", TEXT.try.words(words.length, SHOWN_WORDS)), table);
+  const notices = [];
+  if (!spans.length) notices.push(element("p", { className: "notice" }, TEXT.try.noEntity));
+  if (spans.length > SHOWN_WORDS) notices.push(element("p", { className: "notice" }, TEXT.try.manySpans(SHOWN_WORDS)));
+  return [...notices, ...taggedText(texts.text, spans.slice(0, SHOWN_WORDS)), details];
 }
 
 function showSpan(outputs, texts) {

@@ -542,7 +542,11 @@ export const TEXT = {
     classes: "Probabilities of the classes",
     noLabel: "(no label applies)",
     score: "Predicted number",
-    words: (count) => `All ${count.toLocaleString("en")} words`,
+    words: (count, most) =>
+      count > most
+        ? `The first ${most.toLocaleString("en")} of ${count.toLocaleString("en")} words`
+        : `All ${count.toLocaleString("en")} words`,
+    manySpans: (most) => `Only the first ${most.toLocaleString("en")} are marked.`,
     wordColumns: ["Word", "Tag", "Probability"],
     noEntity: "The model finds nothing in this text.",
     noAnswer: "“No answer” has a higher score. It counts if the model was trained with questions that have none.",

@@ -62,6 +62,7 @@ def test_runs(studio):
     assert status == 200
     jsonschema.validate(found, schemas.RUNS)
     assert [run["name"] for run in found["runs"]] == ["one", "two"]
+    assert "transbeam export" in found["runs"][0].pop("why_not_served")
     assert found["runs"][0] == {
         "name": "one",
         "objective": "masked",
@@ -78,6 +79,7 @@ def test_runs(studio):
         "is_trained": True,
         "checkpoints": [5],
         "tflite": [],
+        "served_as": None,
     }
 
 
@@ -314,6 +316,7 @@ def test_described_in_the_same_document(studio):
     OpenAPIV31SpecValidator(document).validate()
     names = ("runs", "inspect", "compare", "attention", "overview", "flow", "stages")
     names += ("query-key", "predictions", "contributions", "run", "log", "records")
+    names += ("serve", "alternatives")
     assert {f"{API}/{name}" for name in names} < document["paths"].keys()
     assert {"name": "the studio"} in document["tags"]
 
