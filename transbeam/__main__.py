@@ -4,13 +4,13 @@
 implemented here. No large library is imported before the package's own command runs.
 """
 
-import importlib
 import os
 import shlex
 import time
 from collections.abc import Sequence
 from typing import Any
 
+from transbeam import stage_process
 from transbeam.configs.base.errors import UserError
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.base.version import VERSION
@@ -29,7 +29,6 @@ from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.configs.schema.schedules import ENDLESS
 from transbeam.configs.system.keras_backend import backend_for, chosen_backend
-from transbeam.stage_process import run_in_process
 from transbeam.trainer.distribution.process_info import require_one_process
 
 HELP = f"""\
@@ -150,7 +149,7 @@ def _dispatch(argv: Sequence[str]) -> int:
 
 
 def _room(command: str) -> Any:
-    return importlib.import_module(_module(command))
+    return stage_process.load_room(_module(command))
 
 
 def _module(command: str) -> str:
@@ -193,7 +192,7 @@ def _do(stage: str, invocation: Invocation) -> dict[str, Any]:
     # `data` has processes of its own, and computes nothing with Keras.
     if stage == "data" or wanted in (None, here):
         return getattr(_room(stage), stage)(invocation)
-    return run_in_process(_module(stage), stage, wanted, invocation)
+    return stage_process.run_in_process(_module(stage), stage, wanted, invocation)
 
 
 def _refuse_workers(invocation: Invocation) -> None:

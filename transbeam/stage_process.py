@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 _TIDYING = 10.0  # seconds
 
 
+def load_room(module: str) -> Any:
+    """Imports the module with the functions of some stages."""
+    return importlib.import_module(module)
+
+
 def run_in_process(
     module: str, stage: str, backend: str, invocation: Invocation
 ) -> dict[str, Any]:
@@ -71,7 +76,7 @@ def _run_there(
     if parent := multiprocessing.parent_process():
         run_in_background(partial(_end_with, parent), "end with the command")
     try:
-        sender.send(getattr(importlib.import_module(module), stage)(invocation))
+        sender.send(getattr(load_room(module), stage)(invocation))
     except (UserError, OSError, KeyboardInterrupt) as error:
         if isinstance(error, OSError) and os_problem(error) is None:
             raise  # a bug, whose traceback is here

@@ -217,13 +217,13 @@ if __name__ == "__main__":  # in the processes that it starts it is not
 """
 STAGES_THAT_TELL = """
 import os
-from transbeam import __main__ as command_line
+from transbeam import __main__ as command_line, stage_process
 
 class Room:
     def __getattr__(self, stage):
         return lambda invocation: {"on": os.environ["KERAS_BACKEND"]}
 
-command_line._room = lambda stage: Room()
+stage_process.load_room = lambda module: Room()
 """
 
 
@@ -249,7 +249,7 @@ def test_an_export_is_made_where_jax_was_chosen(folder, variables) -> None:
 
 STAGE_THAT_LASTS = """
 import time
-from transbeam import __main__ as command_line
+from transbeam import __main__ as command_line, stage_process
 
 def last(invocation):
     print("here", flush=True)
@@ -259,7 +259,7 @@ class Room:
     data = train = staticmethod(lambda invocation: {})
     export = staticmethod(last)
 
-command_line._room = lambda stage: Room
+stage_process.load_room = lambda module: Room
 """
 
 

@@ -13,7 +13,8 @@ from transbeam.serving.server.studio_api.query_parameters import (
     describe_get,
     describe_post,
 )
-from transbeam.serving.studio import comparison_schemas, schemas
+from transbeam.serving.studio import schemas
+from transbeam.serving.studio.comparison import comparison_schemas
 
 TAG = "the studio"
 API = "/studio/api"

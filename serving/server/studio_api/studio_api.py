@@ -38,7 +38,7 @@ from transbeam.serving.server.studio_api.questions import (
 )
 from transbeam.serving.server.studio_api.run_results_api import answer_results
 from transbeam.serving.server.studio_api.try_api import TryApi
-from transbeam.serving.studio.comparisons import Comparisons
+from transbeam.serving.studio.comparison.comparisons import Comparisons
 from transbeam.serving.studio.inspections import Inspections
 from transbeam.serving.studio.model_views import ModelViews
 from transbeam.serving.studio.page_files import HEADERS, PAGE, read_page_files

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from transbeam.serving.studio.answer_differences import compare_answers
 from transbeam.serving.studio.answers import Answer, Outcomes, Prediction
+from transbeam.serving.studio.comparison.answer_differences import compare_answers
 
 AB = Outcomes(("a", "b"), ("a", "b"))
 

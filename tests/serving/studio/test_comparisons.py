@@ -13,8 +13,8 @@ from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     PairClassificationConfig,
 )
-from transbeam.serving.studio.comparison_schemas import COMPARISON
-from transbeam.serving.studio.comparisons import Comparisons
+from transbeam.serving.studio.comparison.comparison_schemas import COMPARISON
+from transbeam.serving.studio.comparison.comparisons import Comparisons
 from transbeam.serving.studio.inspections import Inspections
 from transbeam.serving.studio.model_form import ModelForm
 from transbeam.serving.studio.run_facts import find_runs

@@ -16,7 +16,8 @@ from tests.serving.studio.checkpoints import keep_checkpoint
 from tests.serving.studio.test_head_summaries import summaries_of
 from transbeam.configs.base.errors import UserError
 from transbeam.serving.server.configuration.limits import Limits
-from transbeam.serving.studio import comparison_schemas, schemas
+from transbeam.serving.studio import schemas
+from transbeam.serving.studio.comparison import comparison_schemas
 
 API = "/studio/api"
 TEXT = {"text": "returns a [MASK] of the same shape"}

@@ -80,12 +80,14 @@ def test_names_of_models(studio, runs):
     assert same[0] != same[1]
 
 
-def test_an_export_is_loaded_when_it_is_needed(studio):
+def test_an_export_is_loaded_when_it_is_needed(runs):
     path = "/v1/models/my-run"
-    assert studio.get(path)[0] == 404
-    assert serve(studio, "my run")[1] == {"run": "my run", "served_as": "my-run"}
-    assert studio.get(path)[0] == 200
-    status, answer = studio.post("my-run:predict", {"instances": ["a [MASK] list"]})
+    with running(try_settings(runs)) as studio:
+        assert studio.get(path)[0] == 404
+        assert serve(studio, "my run")[1] == {"run": "my run", "served_as": "my-run"}
+        assert studio.get(path)[0] == 200
+        question = {"instances": ["a [MASK] list"]}
+        status, answer = studio.post("my-run:predict", question)
     assert status == 200
     assert len(answer["predictions"][0]["fills"][0]) == 3
 

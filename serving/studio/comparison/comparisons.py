@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from transbeam.configs.base.errors import UserError
-from transbeam.serving.studio.answer_differences import compare_answers
 from transbeam.serving.studio.answers import Answer
+from transbeam.serving.studio.comparison.answer_differences import compare_answers
 from transbeam.serving.studio.head_differences import (
     head_differences,
     why_no_differences,

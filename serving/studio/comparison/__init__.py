@@ -1,0 +1,1 @@
+"""Compares the predictions and heads of two models on one text."""
