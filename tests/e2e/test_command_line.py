@@ -76,7 +76,7 @@ def test_training_key_keeps_the_data(folder: Path) -> None:
     assert results["data"]["skipped"]
     assert "skipped" not in results["train"]
     assert "skipped" not in results["export"]
-    assert "training.schedule.peak: 0.02 there, 0.01 here" in done.stderr
+    assert "training.schedule.peak: 0.001 there, 0.01 here" in done.stderr
     assert len(list((folder / "runs/small/superseded").glob("training-*"))) == 1
     back = transbeam(folder, "run", "small.yaml", "--quiet")
     assert (back.returncode, back.stdout, back.stderr) == (0, "", "")
