@@ -280,7 +280,7 @@ def test_ctrl_c_in_the_export_of_a_run_on_jax(folder, variables) -> None:
     while not (line := process.stdout.readline()).startswith("writing the SavedModel"):
         assert line, process.stderr.read()
     stop(process, folder)
-    assert "exported anew" in transbeam(folder, *words).stdout
+    assert "re-exported" in transbeam(folder, *words).stdout
 
 
 def test_torch_is_refused_before_anything_is_written(folder, variables) -> None:
