@@ -24,7 +24,7 @@ def inspection(pieces="ab", layers=2, heads=3, name="attention"):
     tokens = [DescribedToken(1, piece, 0, 0, 1, 0, False) for piece in pieces]
     maps = [random_maps(0, heads, len(pieces), len(pieces)) for _ in range(layers)]
     group = MapGroup(name, 0, 0, [str(n) for n in range(layers)], maps, [])
-    return Inspection([TokenRow("text", [pieces], tokens)], [group], False, 9)
+    return Inspection({}, [TokenRow("text", [pieces], tokens)], [group], False, 9)
 
 
 def test_total_variation_is_that_of_each_query():
