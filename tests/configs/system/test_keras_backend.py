@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from transbeam import __main__ as command_line
+from transbeam import stage_process
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.system.keras_backend import (
     backend_for,
@@ -124,7 +125,7 @@ def test_what_stopped_a_stage_in_another_process_is_told_in_this(
 ) -> None:
     pipe = Pipe()
     stage_that_raises(error, monkeypatch)
-    command_line._do_there("export", "tensorflow", None, pipe)
+    stage_process._run_there("exports", "export", "tensorflow", None, pipe)
     assert pipe == [error]
 
 
@@ -133,7 +134,7 @@ def test_a_bug_keeps_its_traceback(bug: Exception, monkeypatch) -> None:
     pipe = Pipe()
     stage_that_raises(bug, monkeypatch)
     with pytest.raises(type(bug)):
-        command_line._do_there("export", "tensorflow", None, pipe)
+        stage_process._run_there("exports", "export", "tensorflow", None, pipe)
     assert pipe == []
 
 
@@ -142,5 +143,5 @@ def stage_that_raises(error: BaseException, monkeypatch) -> None:
         raise error
 
     room = type("Room", (), {"export": staticmethod(export)})
-    monkeypatch.setattr(command_line, "_room", lambda stage: room)
+    monkeypatch.setattr(stage_process, "load_room", lambda module: room)
     monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
