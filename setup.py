@@ -29,7 +29,7 @@ setup(
         "transbeam.serving.deploy": ["templates/*", "templates/*/*"],
         "transbeam.serving.phone.readme": ["templates/*", "templates/*/*"],
         "transbeam.serving.phone.tokenizer": ["sources/*"],
-        "transbeam.serving.studio": ["assets/*"],
+        "transbeam.serving.studio": ["assets/*", "assets/*/*"],
     },
     entry_points={"console_scripts": ["transbeam = transbeam.__main__:main"]},
     # Why each of them: docs/adr/0002-dependencies.md. Exact versions: constraints.txt.

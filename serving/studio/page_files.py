@@ -29,10 +29,17 @@ def read_page_files() -> dict[str, tuple[bytes, str]]:
     """Reads all files of the page.
 
     Returns:
-        The content and media type of each file, by its name.
+        The content and media type of each file, by its path, such as `try/try.css`.
     """
-    folder = files("transbeam.serving.studio") / "assets"
+    top = files("transbeam.serving.studio") / "assets"
+    folders = [("", top)]
+    folders += [(f"{one.name}/", one) for one in top.iterdir() if one.is_dir()]
     return {
-        file.name: (file.read_bytes(), _MEDIA_TYPES[PurePosixPath(file.name).suffix])
+        f"{prefix}{file.name}": (
+            file.read_bytes(),
+            _MEDIA_TYPES[PurePosixPath(file.name).suffix],
+        )
+        for prefix, folder in folders
         for file in folder.iterdir()
+        if file.is_file()
     }

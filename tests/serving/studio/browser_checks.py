@@ -188,7 +188,7 @@ def check_flow(browser: Browser, url: str) -> None:
         # Links are divided, never lost.
         sums = page.evaluate(
             """async () => {
-              const { spread } = await import("./flow_view.js");
+              const { spread } = await import("./inside/flow_view.js");
               const maps = Float32Array.of(1, 0, 0.5, 0.5, 0.75, 0.25, 0, 1);
               return [...spread(maps, 2, 2, [0]).amounts];
             }"""
@@ -237,7 +237,7 @@ def check_tree(browser: Browser, url: str) -> None:
         # By hand: 0 attends most to 1 and 2, 1 to 2, which is in the tree already.
         found = page.evaluate(
             """async () => {
-              const { growTree } = await import("./tree_view.js");
+              const { growTree } = await import("./inside/tree_view.js");
               const units = [{}, {}, {}];
               const weights = [0.1, 0.6, 0.3, 0.2, 0.3, 0.5, 0.9, 0.1, 0];
               const view = { weights, queries: units, keys: units };

@@ -215,7 +215,7 @@ def check_forms(browser: Browser, url: str) -> None:
                 }
                 page.evaluate(
                     """async ([form, outputs, texts]) => {
-                      const { ANSWER_VIEWS } = await import('./answer_views.js');
+                      const { ANSWER_VIEWS } = await import('./try/answer_views.js');
                       const shown = ANSWER_VIEWS[form](outputs, texts);
                       document.getElementById('try-answer').replaceChildren(...shown);
                     }""",
