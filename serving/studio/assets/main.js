@@ -1,13 +1,13 @@
 // The page: runs, navigation, access token and theme; each page has a module of its own.
 
 import { fetchRuns, setToken } from "./base/api.js";
-import { comparePage } from "./compare/compare_page.js";
 import { at, element, fill } from "./base/dom.js";
-import { insidePage } from "./inside/inside_page.js";
-import { runPage } from "./run/run_page.js";
 import { clearError, fail, say } from "./base/shell.js";
 import { readHash, state, writeHash } from "./base/state.js";
 import { TEXT } from "./base/strings.js";
+import { comparePage } from "./compare/compare_page.js";
+import { insidePage } from "./inside/inside_page.js";
+import { runPage } from "./run/run_page.js";
 import { tryPage } from "./try/try_page.js";
 
 // Each has `build()`, once; `open(run, runs)` when it is shown or the run changes; `close()`;

@@ -82,10 +82,12 @@ export function tokenText(row, token) {
   return row.characters[token.text].slice(token.start, token.end).join("");
 }
 
-// Shows spaces, and keeps invisible and direction-changing characters out of labels.
+// Shows spaces and line breaks, and keeps other invisible and direction-changing
+// characters out of labels.
 export function readable(label) {
-  const trimmed = label.trim() || label;
-  return trimmed
+  return (label.trim() || label)
+    .replaceAll("\n", "↵")
+    .replaceAll("\t", "⇥")
     .replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd")
     .replace(/^\s+$/u, "␣");
 }

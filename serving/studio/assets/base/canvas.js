@@ -56,21 +56,24 @@ export function fitText(context, label, width) {
 // A bar of the ramp with its numbers.
 export function drawLegend(context, x, y, width, most, colors, caption) {
   const values = new Float32Array(width).map((_, at) => most * (at / (width - 1)) ** 2);
-  context.drawImage(mapPicture(values, 1, width, most), x, y, width, 9);
+  const numbers = [0, 0.5, 1].map((share) => formatWeight(most * share ** 2));
+  drawScale(context, x, y, mapPicture(values, 1, width, most), numbers, colors, caption);
+}
+
+// A bar of colors with the numbers at its beginning, middle and end.
+export function drawScale(context, x, y, bar, numbers, colors, caption) {
+  const { width } = bar;
+  context.drawImage(bar, x, y, width, 9);
   context.strokeStyle = colors.border;
   context.lineWidth = 1;
   context.strokeRect(x + 0.5, y + 0.5, width - 1, 8);
   context.fillStyle = colors.faint;
   context.font = `11px ${FONT}`;
   context.textBaseline = "top";
-  for (const [share, align] of [
-    [0, "left"],
-    [0.5, "center"],
-    [1, "right"],
-  ]) {
+  ["left", "center", "right"].forEach((align, at) => {
     context.textAlign = align;
-    context.fillText(formatWeight(most * share ** 2), x + share * width, y + 13);
-  }
+    context.fillText(numbers[at], x + (at * width) / 2, y + 13);
+  });
   context.textAlign = "left";
   if (caption) context.fillText(caption, x + width + 10, y);
 }

@@ -2,6 +2,8 @@
 
 import { FONT, fitText } from "./canvas.js";
 import { themeColors } from "./colors.js";
+import { element } from "./dom.js";
+import { TEXT } from "./strings.js";
 import { SvgContext } from "./svg_context.js";
 
 const WIDTH = 1100;
@@ -46,6 +48,18 @@ function draw(context, view, height, title, caption) {
   context.translate(MARGIN, HEAD);
   view.drawWhole(context, WIDTH - 2 * MARGIN);
   context.restore();
+}
+
+// Buttons that save a view: `save` gets the kind of the picture. With several on a page
+// `subject` says whose they are.
+export function saveButtons(save, subject = "") {
+  return ["png", "svg"].map((kind) => {
+    const title = TEXT.saveAs(kind.toUpperCase());
+    const button = element("button", { type: "button", title, data: { kind } }, kind.toUpperCase());
+    button.setAttribute("aria-label", subject ? `${subject}: ${title}` : title);
+    button.addEventListener("click", () => save(kind));
+    return button;
+  });
 }
 
 export function download(blob, name) {

@@ -3,10 +3,11 @@
 import { readable } from "../base/attention.js";
 import { FONT, fitText } from "../base/canvas.js";
 import { themeColors } from "../base/colors.js";
-import { drawColumns } from "./compare_pictures.js";
-import { differenceColor, differenceNeedsLightText, formatDifference } from "./difference_colors.js";
 import { element } from "../base/dom.js";
 import { TEXT } from "../base/strings.js";
+import { drawColumns } from "./compare_pictures.js";
+import { differenceColor, differenceNeedsLightText, formatDifference } from "./difference_colors.js";
+import { foldButton } from "./fold_button.js";
 
 const words = TEXT.compare;
 // Before the button that shows all.
@@ -29,7 +30,7 @@ export class CompareAnswersView {
     const { kind, predictions, written } = this.answers;
     const found = this._shown().map((prediction) => this._card(prediction));
     const parts = [element("div", { className: "predictions" }, ...found)];
-    if (predictions.length > FIRST) parts.push(this._button(predictions.length));
+    if (predictions.length > FIRST) parts.push(foldButton(this, predictions.length));
     if (written) parts.unshift(...writtenTexts(written));
     parts.unshift(element("p", { className: "hint" }, hint(this.answers, kind)));
     this.place.replaceChildren(...parts);
@@ -38,17 +39,6 @@ export class CompareAnswersView {
   _shown() {
     const { predictions } = this.answers;
     return this.isWhole ? predictions : predictions.slice(0, FIRST);
-  }
-
-  _button(count) {
-    const text = this.isWhole ? words.fewer : words.all(count);
-    const button = element("button", { type: "button" }, text);
-    button.addEventListener("click", () => {
-      this.isWhole = !this.isWhole;
-      this.draw();
-      this.place.querySelector(":scope > button").focus();
-    });
-    return button;
   }
 
   _card(prediction) {

@@ -1,8 +1,9 @@
 // The panels of the page Compare, and the places of its views.
 
-import { buildControls } from "./compare_controls.js";
 import { at, element } from "../base/dom.js";
+import { saveButtons } from "../base/pictures.js";
 import { TEXT } from "../base/strings.js";
+import { buildControls } from "./compare_controls.js";
 
 const words = TEXT.compare;
 
@@ -88,12 +89,6 @@ function choice(name, label) {
 }
 
 function saves(view, save) {
-  const buttons = ["png", "svg"].map((kind) => {
-    const title = TEXT.saveAs(kind.toUpperCase());
-    const button = element("button", { type: "button", title, data: { kind } }, kind.toUpperCase());
-    button.setAttribute("aria-label", title);
-    button.addEventListener("click", () => save(view, kind));
-    return button;
-  });
-  return element("div", { className: "saves", data: { saves: view } }, ...buttons);
+  const buttons = saveButtons((kind) => save(view, kind));
+  return element("div", { className: "saves", data: { save: view } }, ...buttons);
 }

@@ -1,10 +1,11 @@
 // A number of all heads of two models as a table, the largest difference first.
 
 import { formatWeight } from "../base/canvas.js";
-import { differenceCell } from "./compare_answers_view.js";
-import { largest } from "./difference_colors.js";
 import { element } from "../base/dom.js";
 import { TEXT } from "../base/strings.js";
+import { differenceCell } from "./compare_answers_view.js";
+import { largest } from "./difference_colors.js";
+import { foldButton } from "./fold_button.js";
 
 const words = TEXT.compare;
 // Before the button that shows all.
@@ -53,14 +54,6 @@ export class CompareNumbersView {
     });
     const table = element("table", { className: "compared" }, element("thead", {}, head), element("tbody", {}, ...body));
     this.place.replaceChildren(table);
-    if (this.rows.length <= FIRST) return;
-    const text = this.isWhole ? words.fewer : words.all(this.rows.length);
-    const button = element("button", { type: "button" }, text);
-    button.addEventListener("click", () => {
-      this.isWhole = !this.isWhole;
-      this.draw();
-      this.place.lastElementChild.focus();
-    });
-    this.place.append(button);
+    if (this.rows.length > FIRST) this.place.append(foldButton(this, this.rows.length));
   }
 }

@@ -3,13 +3,6 @@
 import { compare, fetchOverview } from "../base/api.js";
 import { AttentionMaps, combineHeads, makeUnits, mergeUnits } from "../base/attention.js";
 import { formatWeight } from "../base/canvas.js";
-import { CompareAnswersView } from "./compare_answers_view.js";
-import { readControls, showControls } from "./compare_controls.js";
-import { buildLayout } from "./compare_layout.js";
-import { saveComparison } from "./compare_pictures.js";
-import { CompareNumbersView } from "./compare_numbers_view.js";
-import { formatDifference, largest } from "./difference_colors.js";
-import { DifferenceCards, DifferenceGrid, DifferenceMapView } from "./difference_maps.js";
 import { at, element, fill, readTexts } from "../base/dom.js";
 import { decodeHalfFloats } from "../base/half_floats.js";
 import { Hover } from "../base/hover.js";
@@ -17,6 +10,13 @@ import { MapView } from "../base/map_view.js";
 import { clearError, fail, say } from "../base/shell.js";
 import { state, writeHash } from "../base/state.js";
 import { TEXT } from "../base/strings.js";
+import { CompareAnswersView } from "./compare_answers_view.js";
+import { readControls, showControls } from "./compare_controls.js";
+import { buildLayout } from "./compare_layout.js";
+import { CompareNumbersView } from "./compare_numbers_view.js";
+import { saveComparison } from "./compare_pictures.js";
+import { formatDifference, largest } from "./difference_colors.js";
+import { DifferenceCards, DifferenceGrid, DifferenceMapView } from "./difference_maps.js";
 
 const words = TEXT.compare;
 

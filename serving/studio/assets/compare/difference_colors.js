@@ -1,7 +1,7 @@
 // Colors of differences: blue where A has more, orange where B has more. People with any
 // color vision can tell the two; both get darker (lighter in the dark theme) with size.
 
-import { FONT, formatWeight, paint } from "../base/canvas.js";
+import { drawScale, formatWeight, paint } from "../base/canvas.js";
 import { contrastsWithWhite, isDark, makeTable, tableColor } from "../base/colors.js";
 
 const RAMPS = {
@@ -53,21 +53,6 @@ export function drawDifferenceLegend(context, x, y, width, most, colors, caption
     const share = (2 * at) / (width - 1) - 1;
     return most * Math.sign(share) * share * share;
   });
-  context.drawImage(differencePicture(values, 1, width, most), x, y, width, 9);
-  context.strokeStyle = colors.border;
-  context.lineWidth = 1;
-  context.strokeRect(x + 0.5, y + 0.5, width - 1, 8);
-  context.fillStyle = colors.faint;
-  context.font = `11px ${FONT}`;
-  context.textBaseline = "top";
-  for (const [share, align] of [
-    [0, "left"],
-    [0.5, "center"],
-    [1, "right"],
-  ]) {
-    context.textAlign = align;
-    context.fillText(formatDifference(most * (2 * share - 1)), x + share * width, y + 13);
-  }
-  context.textAlign = "left";
-  if (caption) context.fillText(caption, x + width + 10, y);
+  const numbers = [-1, 0, 1].map((share) => formatDifference(most * share));
+  drawScale(context, x, y, differencePicture(values, 1, width, most), numbers, colors, caption);
 }

@@ -2,12 +2,13 @@
 
 import { formatWeight, mapPicture } from "../base/canvas.js";
 import { themeColors } from "../base/colors.js";
-import { drawColumns } from "./compare_pictures.js";
-import { differencePicture, drawDifferenceLegend, largest } from "./difference_colors.js";
 import { element } from "../base/dom.js";
 import { MapView } from "../base/map_view.js";
 import { OverviewView } from "../base/overview_view.js";
 import { TEXT } from "../base/strings.js";
+import { drawColumns } from "./compare_pictures.js";
+import { differencePicture, drawDifferenceLegend, largest } from "./difference_colors.js";
+import { foldButton } from "./fold_button.js";
 
 const words = TEXT.compare;
 // Before the button that shows all.
@@ -68,16 +69,7 @@ export class DifferenceCards {
     const shown = this._shown();
     const list = element("div", { className: "cards" }, ...shown.map((head) => this._card(head)));
     this.place.replaceChildren(list);
-    if (this.heads.length > FIRST) {
-      const text = this.isWhole ? words.fewer : words.all(this.heads.length);
-      const button = element("button", { type: "button" }, text);
-      button.addEventListener("click", () => {
-        this.isWhole = !this.isWhole;
-        this.draw();
-        this.place.lastElementChild.focus();
-      });
-      this.place.append(button);
-    }
+    if (this.heads.length > FIRST) this.place.append(foldButton(this, this.heads.length));
     this.select(this.selected);
   }
 

@@ -5,23 +5,24 @@ import { AttentionMaps, combineHeads, makeUnits, mergeUnits } from "../base/atte
 import { formatWeight } from "../base/canvas.js";
 import { themeName } from "../base/colors.js";
 import { at, element, fill, readTexts, textFields } from "../base/dom.js";
-import { FlowView } from "./flow_view.js";
 import { Hover } from "../base/hover.js";
-import { LensView } from "./lens_view.js";
-import { LinesView } from "./lines_view.js";
 import { MapView } from "../base/map_view.js";
-import { NumbersView } from "./numbers_view.js";
 import { OverviewView } from "../base/overview_view.js";
-import { savePicture } from "../base/pictures.js";
-import { PiecesView } from "./pieces_view.js";
-import { QueryKeyView } from "./query_key_view.js";
-import { RadarView } from "./radar_view.js";
+import { saveButtons, savePicture } from "../base/pictures.js";
 import { isSaved } from "../base/saved_answers.js";
-import { savePage } from "./saved_page.js";
 import { clearError, fail, say } from "../base/shell.js";
-import { StagesView } from "./stages_view.js";
 import { state, thresholdWeight, writeHash } from "../base/state.js";
 import { TEXT } from "../base/strings.js";
+import { FlowView } from "./flow_view.js";
+import { LensView } from "./lens_view.js";
+import { LinesView } from "./lines_view.js";
+import { NumbersView } from "./numbers_view.js";
+import { PiecesView } from "./pieces_view.js";
+import { colorPieces, describePair } from "./pointed_token.js";
+import { QueryKeyView } from "./query_key_view.js";
+import { RadarView } from "./radar_view.js";
+import { savePage } from "./saved_page.js";
+import { StagesView } from "./stages_view.js";
 import { TreeView } from "./tree_view.js";
 
 const MOST_SAVED = 32e6; // bytes of maps in a saved page
@@ -281,73 +282,15 @@ async function showFlow(group) {
 
 function drawHover() {
   if (!view) return;
-  const spot = hover.spot();
   if (!at("panel-lines").hidden) lines.draw();
   if (!at("panel-map").hidden) map.drawHover();
   if (!at("panel-tree").hidden) tree.draw();
   if (state.flow) flow.draw();
   numbers.drawHover();
-  colorPieces(spot);
-  sayPair(spot);
-}
-
-function colorPieces(spot) {
-  const { rows } = maps.inspection;
-  const group = hover.group;
-  const none = new Set();
-  const [own, other] = spot?.side === "key" ? [group.keys, group.queries] : [group.queries, group.keys];
-  if (!spot) {
-    for (const row of new Set([own, other])) pieces.color(row, null, 1, none);
-    pieces.held(-1, none);
-    return;
-  }
-  const { weights, queries, keys } = view;
-  const units = spot.side === "query" ? keys : queries;
-  const colored = new Float32Array(rows[other].tokens.length);
-  let most = 0;
-  units.forEach((unit, number) => {
-    const place = spot.side === "query" ? spot.unit * keys.length + number : number * keys.length + spot.unit;
-    const weight = weights[place] >= thresholdWeight() ? weights[place] : 0;
-    most = Math.max(most, weight);
-    for (const token of unit.tokens) colored[token] = weight;
-  });
-  const marked = new Set((spot.side === "query" ? queries : keys)[spot.unit].tokens);
-  if (own === other) pieces.color(own, colored, most, marked);
-  else {
-    pieces.color(own, null, 1, marked);
-    pieces.color(other, colored, most, none);
-  }
-  const held = state.held && hover.units[state.held.side].get(state.held.token);
-  if (held === undefined || held === null) pieces.held(-1, none);
-  else {
-    const side = state.held.side === "query" ? queries : keys;
-    const row = state.held.side === "query" ? group.queries : group.keys;
-    pieces.held(row, new Set(side[held].tokens));
-  }
-}
-
-function sayPair(spot) {
-  let text = "";
-  if (spot) {
-    const { weights, queries, keys } = view;
-    let { other } = spot;
-    if (other === undefined) other = strongestOf(spot);
-    const [query, key] = spot.side === "query" ? [spot.unit, other] : [other, spot.unit];
-    const weight = formatWeight(weights[query * keys.length + key]);
-    text = TEXT.pair(queries[query].label, keys[key].label, weight);
-  }
+  colorPieces(pieces, maps.inspection.rows, view, hover);
+  const text = describePair(view, hover.spot());
+  // A screen reader says each change.
   if (at("pair").textContent !== text) at("pair").textContent = text;
-}
-
-function strongestOf({ side, unit }) {
-  const { weights, queries, keys } = view;
-  const count = side === "query" ? keys.length : queries.length;
-  const place = (number) => (side === "query" ? unit * keys.length + number : number * keys.length + unit);
-  let best = 0;
-  for (let number = 1; number < count; number++) {
-    if (weights[place(number)] > weights[place(best)]) best = number;
-  }
-  return best;
 }
 
 // --- Events -------------------------------------------------------------------------
@@ -404,9 +347,6 @@ function bind() {
     chooseView(next.dataset.view);
     next.focus();
   });
-  for (const place of at("page-inside").querySelectorAll(".saves")) {
-    place.addEventListener("click", (event) => save(place.dataset.save, event.target.dataset.kind));
-  }
 }
 
 // Everything that can be seen of this text; of a long one only the chosen layer.
@@ -445,7 +385,7 @@ function chooseView(name) {
 }
 
 function save(what, kind) {
-  if (!kind || !view) return;
+  if (!view) return;
   const { shown, part } = {
     overview: { shown: overview, part: TEXT.overviewTitle },
     one: { shown: views[state.view], part: TEXT.one(state.layer, headName()) },
@@ -469,11 +409,6 @@ function writeTexts() {
     at("tabs").append(tab);
   }
   for (const place of at("page-inside").querySelectorAll(".saves")) {
-    for (const kind of ["png", "svg"]) {
-      const title = TEXT.saveAs(kind.toUpperCase());
-      const button = element("button", { type: "button", title, data: { kind } }, kind.toUpperCase());
-      button.setAttribute("aria-label", title);
-      place.append(button);
-    }
+    place.append(...saveButtons((kind) => save(place.dataset.save, kind)));
   }
 }

@@ -4,9 +4,9 @@ import { fetchContributions, fetchPredictions } from "../base/api.js";
 import { readable, tokenText } from "../base/attention.js";
 import { FONT, fitText, formatWeight, sizeCanvas } from "../base/canvas.js";
 import { needsLightText, rampColor, themeColors } from "../base/colors.js";
-import { ContributionsView } from "./contributions_view.js";
 import { element } from "../base/dom.js";
 import { TEXT } from "../base/strings.js";
+import { ContributionsView } from "./contributions_view.js";
 
 const ROW = 26;
 const COLUMN = 74;

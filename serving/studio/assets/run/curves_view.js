@@ -2,11 +2,11 @@
 
 import { FONT, sizeCanvas } from "../base/canvas.js";
 import { isDark, themeColors } from "../base/colors.js";
-import { EDGES, formatTick, HEIGHT, makeScales, nearest, thin } from "./curve_scales.js";
 import { element } from "../base/dom.js";
-import { savePicture } from "../base/pictures.js";
-import { formatNumber, makeTable } from "./run_parts.js";
+import { saveButtons, savePicture } from "../base/pictures.js";
 import { TEXT } from "../base/strings.js";
+import { EDGES, formatTick, HEIGHT, makeScales, nearest, thin } from "./curve_scales.js";
+import { formatNumber, makeTable } from "./run_parts.js";
 
 const T = TEXT.runPage;
 const VALIDATION = "val_";
@@ -81,13 +81,8 @@ export class CurvesView {
     const canvas = element("canvas", { tabIndex: 0, role: "img" });
     const readout = element("span", { className: "readout" });
     const title = T.metrics[name] ?? name.replaceAll("_", " ");
-    const saves = element("span", { className: "saves" });
-    for (const kind of ["png", "svg"]) {
-      const button = element("button", { type: "button" }, kind.toUpperCase());
-      button.ariaLabel = `${title}: ${TEXT.saveAs(kind.toUpperCase())}`;
-      button.addEventListener("click", () => this._save(kind, name, title));
-      saves.append(button);
-    }
+    const buttons = saveButtons((kind) => this._save(kind, name, title), title);
+    const saves = element("span", { className: "saves" }, ...buttons);
     const caption = element("figcaption", {}, element("strong", title), saves, readout);
     const figure = element("figure", { className: "curve" }, caption, canvas);
     canvas.addEventListener("pointermove", (event) => this._point(name, event.offsetX, figure.clientWidth));

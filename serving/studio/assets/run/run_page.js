@@ -2,15 +2,15 @@
 // trains.
 
 import { ApiError, fetchLog, fetchRunFile, fetchRunResults } from "../base/api.js";
-import { CurvesView } from "./curves_view.js";
 import { at, element, fill } from "../base/dom.js";
-import { FiguresView } from "./figures_view.js";
 import { download } from "../base/pictures.js";
+import { fail, say } from "../base/shell.js";
+import { TEXT } from "../base/strings.js";
+import { CurvesView } from "./curves_view.js";
+import { FiguresView } from "./figures_view.js";
 import { RecordsView } from "./records_view.js";
 import { makeData, makeEvaluation, makeExports, makeStages, makeSweep } from "./run_panels.js";
 import { formatNumber, formatSeconds, makeCommand, makeContent, makeDetails, makeFacts, makeNotice, makePanel, saveButton } from "./run_parts.js";
-import { fail, say } from "../base/shell.js";
-import { TEXT } from "../base/strings.js";
 
 const T = TEXT.runPage;
 const EVERY = 2000; // milliseconds between two readings of a log

@@ -4,10 +4,10 @@
 // `texts` of the page, and a `signal` that ends it; `show(elements)` shows the answer and
 // `sayFacts({ms, truncated, signal})` how it came.
 
-import { ANSWER_VIEWS } from "./answer_views.js";
 import { element } from "../base/dom.js";
-import { predict, streamText } from "./rest.js";
 import { TEXT } from "../base/strings.js";
+import { ANSWER_VIEWS } from "./answer_views.js";
+import { predict, streamText } from "./rest.js";
 import { wasTruncated } from "./try_tasks.js";
 import { WrittenText } from "./written_text.js";
 

@@ -3,9 +3,9 @@
 // Every view takes the outputs of a signature for one request, `{name: [row, ...]}`, and
 // the texts of the request, and returns elements.
 
-import { bars, numbers } from "./bars.js";
 import { element } from "../base/dom.js";
 import { TEXT } from "../base/strings.js";
+import { bars, numbers } from "./bars.js";
 import { markSpans, taggedText } from "./text_spans.js";
 
 const MASK = "[MASK]";

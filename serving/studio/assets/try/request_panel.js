@@ -2,10 +2,10 @@
 
 import { hasToken } from "../base/api.js";
 import { element } from "../base/dom.js";
-import { curlCommand, pythonProgram } from "./request_code.js";
-import { modelAddress, serverAddress } from "./rest.js";
 import { say } from "../base/shell.js";
 import { TEXT } from "../base/strings.js";
+import { curlCommand, pythonProgram } from "./request_code.js";
+import { modelAddress, serverAddress } from "./rest.js";
 
 // More would be slow to show; it is copied whole.
 const SHOWN = 20_000;

@@ -1,14 +1,14 @@
 // Tries a model: asks the export of a run by the server's REST API, as a program would.
 
-import { answerTask } from "./answer_task.js";
 import { serveRun } from "../base/api.js";
 import { at, element, fill, readTexts, textFields } from "../base/dom.js";
-import { RequestPanel } from "./request_panel.js";
-import { fetchModel, fetchVersion } from "./rest.js";
-import { parseSettings, readSettings, settingsFields, settingsText } from "./settings_fields.js";
 import { clearError, fail, say } from "../base/shell.js";
 import { state, writeHash } from "../base/state.js";
 import { TEXT } from "../base/strings.js";
+import { answerTask } from "./answer_task.js";
+import { RequestPanel } from "./request_panel.js";
+import { fetchModel, fetchVersion } from "./rest.js";
+import { parseSettings, readSettings, settingsFields, settingsText } from "./settings_fields.js";
 import { requestInputs, tasksOf } from "./try_tasks.js";
 
 const PAUSE = 1000; // ms between questions whether a model is loaded

@@ -1,9 +1,10 @@
 // A text that a model writes, token by token; each token shows its alternatives.
 
 import { fetchAlternatives } from "../base/api.js";
-import { bars } from "./bars.js";
+import { readable } from "../base/attention.js";
 import { element } from "../base/dom.js";
 import { TEXT } from "../base/strings.js";
+import { bars } from "./bars.js";
 
 // The color of a token with the probability 0, in percent.
 const STRONGEST = 45;
@@ -57,9 +58,9 @@ export class WrittenText {
     const chip = this.chips[place];
     const strength = Math.round(STRONGEST * (1 - probability));
     chip.style.background = `color-mix(in srgb, var(--line) ${strength}%, transparent)`;
-    chip.setAttribute("aria-label", TEXT.try.tokenLabel(chip.textContent || readable(piece), probability));
+    chip.setAttribute("aria-label", TEXT.try.tokenLabel(chip.textContent || label(piece), probability));
     // A token of a part of a character, or of the end of the text, adds no text.
-    if (!chip.textContent) chip.append(element("small", readable(piece)));
+    if (!chip.textContent) chip.append(element("small", label(piece)));
   }
 
   _choose(target) {
@@ -75,12 +76,12 @@ export class WrittenText {
     });
     const { id, piece, probability, alternatives } = this.alternatives[place];
     const rows = alternatives.map((each) => ({
-      label: readable(each.piece),
+      label: label(each.piece),
       share: each.probability,
       chosen: each.id === id,
     }));
     if (!rows.some(({ chosen }) => chosen)) {
-      rows.push({ label: readable(piece), share: probability, chosen: true });
+      rows.push({ label: label(piece), share: probability, chosen: true });
     }
     const title = TEXT.try.alternatives(place + 1, this.chips.length);
     this.panel.replaceChildren(
@@ -99,8 +100,7 @@ export class WrittenText {
   }
 }
 
-// Line breaks and spaces are seen; what continues a word has no mark of it.
-function readable(piece) {
-  const text = piece.replace(/^##(?=.)/su, "");
-  return text.replaceAll("\n", "⏎").replaceAll("\t", "⇥").replace(/^ +$/, "␣");
+// A piece that continues a word has no mark of it here.
+function label(piece) {
+  return readable(piece.replace(/^##(?=.)/su, ""));
 }
