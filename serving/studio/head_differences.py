@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from transbeam.serving.studio.head_summaries import pool_maps
 from transbeam.serving.studio.inspected_model import Inspection, MapGroup
 
 
@@ -47,15 +48,8 @@ def pool_differences(differences: np.ndarray, most: int) -> np.ndarray:
     >>> pool_differences(differences, most=1).tolist()
     [[[-3]]]
     """
-    step = -(-max(differences.shape[1:]) // most)
-    if step == 1:
-        return differences
-    rows, columns = (np.arange(0, size, step) for size in differences.shape[1:])
-
-    def pooled(reduce: Any) -> np.ndarray:
-        return reduce.reduceat(reduce.reduceat(differences, rows, axis=1), columns, 2)
-
-    highest, lowest = pooled(np.maximum), pooled(np.minimum)
+    highest = pool_maps(differences, most)
+    lowest = pool_maps(differences, most, np.minimum)
     return np.where(highest >= -lowest, highest, lowest)
 
 

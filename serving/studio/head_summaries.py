@@ -65,7 +65,7 @@ def summarize_heads(
     return found
 
 
-def pool_maps(maps: np.ndarray, most: int) -> np.ndarray:
+def pool_maps(maps: np.ndarray, most: int, reduce: np.ufunc = np.maximum) -> np.ndarray:
     """Reduces maps to a size for small pictures, each cell the maximum of a square.
 
     The maximum keeps single strong weights visible, which a mean would blur.
@@ -73,6 +73,7 @@ def pool_maps(maps: np.ndarray, most: int) -> np.ndarray:
     Args:
         maps: `(H, T, S)`.
         most: The largest number of rows and columns of the result.
+        reduce: Reduces a square; the maximum by default.
 
     Returns:
         `(H, T', S')`, of the same dtype.
@@ -85,5 +86,4 @@ def pool_maps(maps: np.ndarray, most: int) -> np.ndarray:
     if step == 1:
         return maps
     rows, columns = (np.arange(0, size, step) for size in maps.shape[1:])
-    pooled = np.maximum.reduceat(maps, rows, axis=1)
-    return np.maximum.reduceat(pooled, columns, axis=2)
+    return reduce.reduceat(reduce.reduceat(maps, rows, axis=1), columns, axis=2)

@@ -19,8 +19,8 @@ def read_inspection(body: bytes) -> tuple[ModelForm, dict[str, str]]:
     >>> print(form, texts)
     demo {'text': 'It is.'}
     """
-    match _read_json(body):
-        case {"texts": dict(texts), **form} if _are_texts(texts):
+    match read_json(body):
+        case {"texts": dict(texts), **form} if are_texts(texts):
             if "tflite" not in form and (found := _read_form(form)):
                 return found, texts
     raise invalid(
@@ -35,10 +35,10 @@ def read_comparison(body: bytes) -> tuple[ModelForm, ModelForm, dict[str, str]]:
     Raises:
         StatusError: The body is not JSON, or has other members.
     """
-    match _read_json(body):
+    match read_json(body):
         case {"a": one, "b": other, "texts": dict(texts), **rest} if not rest:
             a, b = _read_form(one), _read_form(other)
-            if a and b and _are_texts(texts):
+            if a and b and are_texts(texts):
                 return a, b, texts
     raise invalid(
         'the body is not of the form {"a": {"run": "NAME"}, "b": {"run": "NAME", '
@@ -46,14 +46,20 @@ def read_comparison(body: bytes) -> tuple[ModelForm, ModelForm, dict[str, str]]:
     )
 
 
-def _read_json(body: bytes) -> Any:
+def read_json(body: bytes) -> Any:
+    """Reads the body of a request.
+
+    Raises:
+        StatusError: It is not JSON.
+    """
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise invalid(f"the body is not JSON: {error}") from None
 
 
-def _are_texts(texts: Mapping[Any, Any]) -> bool:
+def are_texts(texts: Mapping[Any, Any]) -> bool:
+    """Returns whether all values are texts."""
     return all(isinstance(text, str) for text in texts.values())
 
 

@@ -1,45 +1,39 @@
 """Bodies of the requests that the page Try sends, and the schemas of both sides."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from transbeam.serving.server.base.status import invalid
-from transbeam.serving.studio.schemas import Schema
+from transbeam.serving.server.studio_api.questions import are_texts, read_json
+from transbeam.serving.studio.schemas import TEXT, Schema, object_of
 
 # The largest id of a token that a signature can take.
 _LARGEST = 2**31 - 1
 
-_TEXT: Schema = {"type": "string"}
 _ID: Schema = {"type": "integer", "minimum": 0, "maximum": _LARGEST}
 _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
 
 
 def _object(**properties: Schema) -> Schema:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return object_of(properties)
 
 
-SERVE_REQUEST = _object(run={"description": "A run's name", **_TEXT})
+SERVE_REQUEST = _object(run={"description": "A run's name", **TEXT})
 SERVED = _object(
-    run=_TEXT,
+    run=TEXT,
     served_as={
         "description": "The model's name in requests; null while it is being loaded: "
         "ask again",
-        "anyOf": [_TEXT, {"type": "null"}],
+        "anyOf": [TEXT, {"type": "null"}],
     },
 )
 
 ALTERNATIVES_REQUEST = _object(
-    run={"description": "A run's name", **_TEXT},
+    run={"description": "A run's name", **TEXT},
     texts={
         "description": "The texts that the model was given, by their names",
         "type": "object",
-        "additionalProperties": _TEXT,
+        "additionalProperties": TEXT,
     },
     token_ids={
         "description": "The tokens that the model generated",
@@ -49,7 +43,7 @@ ALTERNATIVES_REQUEST = _object(
     },
 )
 
-_GUESS = _object(id=_ID, piece=_TEXT, probability=_SHARE)
+_GUESS = _object(id=_ID, piece=TEXT, probability=_SHARE)
 
 ALTERNATIVES = _object(
     tokens={
@@ -58,7 +52,7 @@ ALTERNATIVES = _object(
         "type": "array",
         "items": _object(
             id=_ID,
-            piece=_TEXT,
+            piece=TEXT,
             probability=_SHARE,
             alternatives={"type": "array", "items": _GUESS},
         ),
@@ -92,13 +86,13 @@ class AlternativesRequest:
         >>> AlternativesRequest.from_json(body).token_ids
         [7]
         """
-        match _parse(body):
+        match read_json(body):
             case {
                 "run": str(run),
                 "texts": dict(texts),
                 "token_ids": [_, *_] as ids,
                 **rest,
-            } if not rest and _are_texts(texts) and all(map(_is_id, ids)):
+            } if not rest and are_texts(texts) and all(map(_is_id, ids)):
                 return cls(run, texts, list(ids))
         raise invalid(
             'the body is not of the form {"run": "NAME", "texts": {"text": "..."}, '
@@ -116,21 +110,10 @@ def read_run(body: bytes) -> str:
     >>> read_run(b'{"run": "demo"}')
     'demo'
     """
-    match _parse(body):
+    match read_json(body):
         case {"run": str(run), **rest} if not rest:
             return run
     raise invalid('the body is not of the form {"run": "NAME"}, see /openapi.json')
-
-
-def _parse(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise invalid(f"the body is not JSON: {error}") from None
-
-
-def _are_texts(texts: dict[Any, Any]) -> bool:
-    return all(isinstance(text, str) for text in texts.values())
 
 
 def _is_id(value: Any) -> bool:

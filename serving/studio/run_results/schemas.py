@@ -1,15 +1,17 @@
 """JSON schemas of what the page shows of a run, for the server's OpenAPI document."""
 
-from typing import Any
-
 from transbeam.serving.studio.run_results.run_results import PANELS
 from transbeam.serving.studio.run_results.stage_states import STATES
+from transbeam.serving.studio.schemas import (
+    COUNT,
+    FLAG,
+    TEXT,
+    Schema,
+    list_of,
+    object_of,
+    or_null,
+)
 
-Schema = dict[str, Any]
-
-_TEXT: Schema = {"type": "string"}
-_FLAG: Schema = {"type": "boolean"}
-_COUNT: Schema = {"type": "integer", "minimum": 0}
 _MAYBE_NUMBER: Schema = {"type": ["number", "null"]}
 _MAYBE_TEXT: Schema = {"type": ["string", "null"]}
 _NUMBERS: Schema = {"type": "object", "additionalProperties": {"type": "number"}}
@@ -17,26 +19,13 @@ _FILE: Schema = {"description": "A path for `file`", **_MAYBE_TEXT}
 
 
 def _object(optional: tuple[str, ...] = (), /, **properties: Schema) -> Schema:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [name for name in properties if name not in optional],
-        "additionalProperties": False,
-    }
-
-
-def _list(items: Schema) -> Schema:
-    return {"type": "array", "items": items}
-
-
-def _or_null(schema: Schema) -> Schema:
-    return {"anyOf": [schema, {"type": "null"}]}
+    return object_of(properties, optional)
 
 
 _STAGE = _object(
-    name=_TEXT,
+    name=TEXT,
     state={"enum": list(STATES)},
-    command=_TEXT,
+    command=TEXT,
     summary=_MAYBE_TEXT,
     seconds=_MAYBE_NUMBER,
     peak_memory_mb=_MAYBE_NUMBER,
@@ -45,18 +34,18 @@ _STAGE = _object(
 )
 
 _DATA_NAMES = {
-    "objective": _TEXT,
-    "source": _TEXT,
-    "tokenizer": _TEXT,
+    "objective": TEXT,
+    "source": TEXT,
+    "tokenizer": TEXT,
     "vocabulary_size": _MAYBE_NUMBER,
-    "source_files": _COUNT,
+    "source_files": COUNT,
     "source_bytes": _MAYBE_NUMBER,
     "record_bytes": _MAYBE_NUMBER,
-    "shards": _COUNT,
+    "shards": COUNT,
     "leaks_prevented": _MAYBE_NUMBER,
-    "splits": _list(
+    "splits": list_of(
         _object(
-            name=_TEXT,
+            name=TEXT,
             documents=_MAYBE_NUMBER,
             records=_MAYBE_NUMBER,
             tokens=_MAYBE_NUMBER,
@@ -65,26 +54,26 @@ _DATA_NAMES = {
             padding=_MAYBE_NUMBER,
         )
     ),
-    "documents": _list(_object(fate=_TEXT, reason=_TEXT, count={"type": "number"})),
-    "lengths": _list(
+    "documents": list_of(_object(fate=TEXT, reason=TEXT, count={"type": "number"})),
+    "lengths": list_of(
         _object(
-            split=_TEXT,
-            step={"description": "Lengths per bar", **_COUNT},
-            longest=_COUNT,
-            counts=_list(_COUNT),
+            split=TEXT,
+            step={"description": "Lengths per bar", **COUNT},
+            longest=COUNT,
+            counts=list_of(COUNT),
         )
     ),
-    "labels": _list(
-        _object(label=_TEXT, train=_MAYBE_NUMBER, validation=_MAYBE_NUMBER)
+    "labels": list_of(
+        _object(label=TEXT, train=_MAYBE_NUMBER, validation=_MAYBE_NUMBER)
     ),
-    "frequent": _list(_object(piece=_TEXT, count={"type": "integer"})),
-    "features": _list(
-        _object(name=_TEXT, dtype=_TEXT, shape=_list(_COUNT), meaning=_TEXT)
+    "frequent": list_of(_object(piece=TEXT, count={"type": "integer"})),
+    "features": list_of(
+        _object(name=TEXT, dtype=TEXT, shape=list_of(COUNT), meaning=TEXT)
     ),
     "card": _FILE,
 }
 # Of an imported run only the first is there.
-DATA = _object(tuple(_DATA_NAMES), is_imported=_FLAG, **_DATA_NAMES)
+DATA = _object(tuple(_DATA_NAMES), is_imported=FLAG, **_DATA_NAMES)
 
 _TRAINING_NAMES = {
     "parameters": _MAYBE_NUMBER,
@@ -97,19 +86,19 @@ _TRAINING_NAMES = {
     "report": _FILE,
 }
 TRAINING = _object(
-    tuple(_TRAINING_NAMES), is_imported=_FLAG, is_finished=_FLAG, **_TRAINING_NAMES
+    tuple(_TRAINING_NAMES), is_imported=FLAG, is_finished=FLAG, **_TRAINING_NAMES
 )
 
 EVALUATIONS = _object(
-    evaluations=_list(
+    evaluations=list_of(
         _object(
-            name={"description": "Its folder in `evaluation`", **_TEXT},
+            name={"description": "Its folder in `evaluation`", **TEXT},
             model=_MAYBE_TEXT,
             summary=_MAYBE_TEXT,
             numbers=_NUMBERS,
-            scores=_list(
+            scores=list_of(
                 _object(
-                    name=_TEXT,
+                    name=TEXT,
                     score=_MAYBE_NUMBER,
                     low=_MAYBE_NUMBER,
                     high=_MAYBE_NUMBER,
@@ -119,15 +108,15 @@ EVALUATIONS = _object(
                     },
                 )
             ),
-            examples=_list(
+            examples=list_of(
                 _object(
-                    source=_TEXT,
+                    source=TEXT,
                     nats=_MAYBE_NUMBER,
                     error=_MAYBE_NUMBER,
-                    text=_TEXT,
-                    second_text=_TEXT,
-                    target=_TEXT,
-                    guess=_TEXT,
+                    text=TEXT,
+                    second_text=TEXT,
+                    target=TEXT,
+                    guess=TEXT,
                 )
             ),
             report=_FILE,
@@ -135,32 +124,33 @@ EVALUATIONS = _object(
     )
 )
 
+_TARGET: Schema = {"enum": ["export", "phone"]}
 _LATENCY = _object(threads=_MAYBE_TEXT, tokens=_MAYBE_TEXT, ms=_MAYBE_NUMBER)
 EXPORTS = _object(
-    forms=_list(
+    forms=list_of(
         _object(
-            target={"enum": ["export", "phone"]},
-            name=_TEXT,
-            path=_TEXT,
+            target=_TARGET,
+            name=TEXT,
+            path=TEXT,
             bytes=_MAYBE_NUMBER,
-            latencies=_list(_LATENCY),
+            latencies=list_of(_LATENCY),
         )
     ),
-    checks=_list(
+    checks=list_of(
         _object(
-            target={"enum": ["export", "phone"]},
-            form=_TEXT,
-            check=_TEXT,
+            target=_TARGET,
+            form=TEXT,
+            check=TEXT,
             value=_MAYBE_NUMBER,
             limit=_MAYBE_NUMBER,
-            passed=_FLAG,
+            passed=FLAG,
         )
     ),
-    metrics=_list(
+    metrics=list_of(
         _object(
-            target={"enum": ["export", "phone"]},
-            metric=_TEXT,
-            model=_TEXT,
+            target=_TARGET,
+            metric=TEXT,
+            model=TEXT,
             score={"type": "number"},
         )
     ),
@@ -169,26 +159,26 @@ EXPORTS = _object(
 
 ANALYSIS = _object(
     checkpoint=_MAYBE_NUMBER,
-    parts=_list(
+    parts=list_of(
         _object(
-            name=_TEXT,
-            title=_TEXT,
-            summary=_TEXT,
-            texts=_TEXT,
-            notes=_list(_TEXT),
-            figures=_list(_object(file=_TEXT, caption=_TEXT)),
+            name=TEXT,
+            title=TEXT,
+            summary=TEXT,
+            texts=TEXT,
+            notes=list_of(TEXT),
+            figures=list_of(_object(file=TEXT, caption=TEXT)),
         )
     ),
     report=_FILE,
 )
 
 SWEEP = _object(
-    name=_TEXT,
-    runs=_list(
+    name=TEXT,
+    runs=list_of(
         _object(
-            run=_TEXT,
-            is_this=_FLAG,
-            replaced=_list(_TEXT),
+            run=TEXT,
+            is_this=FLAG,
+            replaced=list_of(TEXT),
             error=_MAYBE_TEXT,
             loss=_MAYBE_NUMBER,
             scores=_NUMBERS,
@@ -208,11 +198,11 @@ _FOUND = {
     "sweep": SWEEP,
 }
 RUN_RESULTS = _object(
-    run=_TEXT,
-    stages=_list(_STAGE),
+    run=TEXT,
+    stages=list_of(_STAGE),
     **{
         panel: _object(
-            found=_or_null(_FOUND[panel]),
+            found=or_null(_FOUND[panel]),
             error={"description": "Damage of its files", **_MAYBE_TEXT},
             command={"description": "Makes it", **_MAYBE_TEXT},
         )
@@ -221,35 +211,35 @@ RUN_RESULTS = _object(
 )
 
 LOG = _object(
-    file={"description": "Identifies the log, for the next request", **_TEXT},
-    start={"description": "The first byte of these lines", **_COUNT},
-    next={"description": "`after` of the next request", **_COUNT},
-    rows=_list(_NUMBERS),
-    damaged={"description": "Lines that are no numbers", **_COUNT},
-    is_whole={"description": "False if there are more lines", **_FLAG},
-    is_finished={"description": "Whether the training is finished", **_FLAG},
+    file={"description": "Identifies the log, for the next request", **TEXT},
+    start={"description": "The first byte of these lines", **COUNT},
+    next={"description": "`after` of the next request", **COUNT},
+    rows=list_of(_NUMBERS),
+    damaged={"description": "Lines that are no numbers", **COUNT},
+    is_whole={"description": "False if there are more lines", **FLAG},
+    is_finished={"description": "Whether the training is finished", **FLAG},
 )
 
 _ROW = _object(
-    name=_TEXT,
-    pieces=_list(_TEXT),
-    starts_word=_list(_FLAG),
-    special=_list(_FLAG),
-    documents=_list({"description": "Of each token, from 1", **_COUNT}),
-    targets=_list({"description": "The masked token", **_MAYBE_TEXT}),
-    tags=_list(_MAYBE_TEXT),
-    given=_list({"description": "Of the prefix, or of the answer", **_FLAG}),
-    left_out={"description": "Further tokens", **_COUNT},
-    padding=_COUNT,
+    name=TEXT,
+    pieces=list_of(TEXT),
+    starts_word=list_of(FLAG),
+    special=list_of(FLAG),
+    documents=list_of({"description": "Of each token, from 1", **COUNT}),
+    targets=list_of({"description": "The masked token", **_MAYBE_TEXT}),
+    tags=list_of(_MAYBE_TEXT),
+    given=list_of({"description": "Of the prefix, or of the answer", **FLAG}),
+    left_out={"description": "Further tokens", **COUNT},
+    padding=COUNT,
 )
 SAMPLES = _object(
     split={"enum": ["train", "validation"]},
-    first=_COUNT,
-    records=_list(
+    first=COUNT,
+    records=list_of(
         _object(
-            number=_COUNT,
-            rows=_list(_ROW),
-            values=_list(_object(name=_TEXT, text=_TEXT)),
+            number=COUNT,
+            rows=list_of(_ROW),
+            values=list_of(_object(name=TEXT, text=TEXT)),
         )
     ),
 )

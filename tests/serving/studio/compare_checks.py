@@ -163,7 +163,7 @@ def check_compare_pictures(browser: Browser, url: str) -> None:
         for view in ("answers", "grid", "cards", "large"):
             for kind in ("png", "svg"):
                 with page.expect_download() as found:
-                    page.click(f"[data-saves={view}] [data-kind={kind}]")
+                    page.click(f"[data-save={view}] [data-kind={kind}]")
                 file = Path(name, found.value.suggested_filename)
                 found.value.save_as(file)
                 content = file.read_bytes()
