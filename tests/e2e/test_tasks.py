@@ -170,7 +170,7 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         (*NOT_BROUGHT_IN, ONE_LENGTH, "model.num_layers=2"),
         True,
     ),
-    # What teaches it here was not brought in, and has no segments.
+    # The teacher's twin begins with no imported model, and has no segments.
     "sst2_student": (
         reviews,
         (SMALL_WORDS, ONE_LENGTH, "model.num_segments=0"),

@@ -1,9 +1,11 @@
 """Documents of a test set are found again, and their images stay on the disk."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.model import EncoderConfig, PatchesConfig
@@ -11,9 +13,11 @@ from transbeam.configs.schema.objectives.supervised import ImageClassificationCo
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import ArraysSourceConfig
 from transbeam.pipeline.evaluation_set import (
+    _stretches,
     make_evaluation_set,
     read_validation_documents,
 )
+from transbeam.pipeline.records.shard_writer import provenance_path
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,
@@ -55,3 +59,21 @@ def test_images_stay_on_the_disk(tmp_path: Path) -> None:
         pixels = np.load(tmp_path / "images.npz")["images"][found["offset"]]
         assert found["image"] == pixels.tobytes()
         assert (found["offset"], found["label"]) == (number, str(number % 2))
+
+
+def test_segments_of_documents_outside_of_validation_are_left_out(tmp_path) -> None:
+    """Such as the second ones of negative pairs, if validation has one document."""
+    name = "validation-00000-00"
+    provenance_path(tmp_path, name).parent.mkdir()
+    columns = {
+        "record": pa.array([0, 0, 1, 1], pa.int32()),
+        "source": ["a.txt", "b.txt", "a.txt", "a.txt"],
+        "offset": [0, 5, 0, 0],
+        "token": [0, 8, 3, 6],
+    }
+    pq.write_table(pa.table(columns), provenance_path(tmp_path, name))
+    shard = SimpleNamespace(path=f"records/{name}.tfrecord")
+    found = _stretches(tmp_path, shard, {("a.txt", 0): 4})
+    assert found.record.tolist() == [0, 1, 1]
+    assert found.document.tolist() == [4, 4, 4]
+    assert found.offset.tolist() == [0, 3, 6]

@@ -129,6 +129,11 @@ def test_what_stopped_a_stage_in_another_process_is_told_in_this(
     assert pipe == [error]
 
 
+def test_a_spawned_process_finds_the_stage() -> None:
+    """It imports no module `__main__` of a package; so says multiprocessing.spawn."""
+    assert not stage_process._run_there.__module__.endswith("__main__")
+
+
 @pytest.mark.parametrize("bug", [ValueError(), OSError(errno.EBADF, "Bad file")])
 def test_a_bug_keeps_its_traceback(bug: Exception, monkeypatch) -> None:
     pipe = Pipe()

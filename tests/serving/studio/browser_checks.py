@@ -413,7 +413,7 @@ def check_saved_page(browser: Browser, url: str) -> None:
             expect(page.locator(TITLE)).to_have_text("Layer 0, head 0")
             page.click("#flow summary")
             expect(page.locator("#flow-view canvas")).to_be_visible()
-            # What needs the model says so.
+            # A view that needs the model names the missing server.
             page.click("#tab-score")
             expect(page.locator("#error")).to_contain_text("no server")
 

@@ -4,25 +4,15 @@ import keras
 import numpy as np
 import pytest
 
-from tests.serving.studio.test_inspected_model import facts
-from tests.serving.untrained import untrained
+from tests.serving.studio.inspected_texts import inspect_text
 from transbeam.configs.base.errors import ConfigError
 from transbeam.serving.studio.contributions import explain_prediction
-from transbeam.serving.studio.inspected_model import InspectedModel
 from transbeam.serving.studio.layer_predictions import predict_by_layer
-
-TEXT = "returns a list of the names"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tokenizers")
-
-
-def inspected(kind, folder):
-    trained = untrained(kind, folder)
-    model = InspectedModel(facts(trained), trained)
-    return model, model.inspect(dict.fromkeys(facts(trained).inputs, TEXT))
 
 
 def softmax(logits):
@@ -32,7 +22,7 @@ def softmax(logits):
 
 @pytest.mark.parametrize("kind", ["masked", "causal", "seq2seq"])
 def test_the_last_layer_predicts_what_the_model_does(kind, folder):
-    model, inspection = inspected(kind, folder)
+    model, inspection = inspect_text(kind, folder)
     found = predict_by_layer(model, inspection)
     length = len(inspection.rows[found["row"]].tokens)
     inputs = dict(inspection.inputs)
@@ -51,7 +41,7 @@ def test_the_last_layer_predicts_what_the_model_does(kind, folder):
 
 
 def test_contributions_add_up(folder):
-    model, inspection = inspected("gpt2_small", folder)
+    model, inspection = inspect_text("gpt2_small", folder)
     logits = keras.ops.convert_to_numpy(model.model(inspection.inputs)["logits"])[0, 2]
     first, second = np.argsort(-logits)[:2].tolist()
     found = explain_prediction(model, inspection, 2)
@@ -80,6 +70,6 @@ def test_contributions_add_up(folder):
     ],
 )
 def test_choices_that_are_not_there(folder, choice, words):
-    model, inspection = inspected("gpt2_small", folder)
+    model, inspection = inspect_text("gpt2_small", folder)
     with pytest.raises(ConfigError, match=words):
         explain_prediction(model, inspection, **choice)

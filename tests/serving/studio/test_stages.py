@@ -3,14 +3,11 @@
 import numpy as np
 import pytest
 
-from tests.serving.studio.test_inspected_model import facts
+from tests.serving.studio.inspected_texts import inspect_text
 from tests.serving.untrained import untrained
 from transbeam.configs.base.errors import ConfigError
-from transbeam.serving.studio.inspected_model import InspectedModel
 from transbeam.serving.studio.query_key import multiply_query_and_key
 from transbeam.serving.studio.stages import describe_stages
-
-TEXT = "returns a list of the names"
 
 
 @pytest.fixture(scope="module")
@@ -18,15 +15,9 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tokenizers")
 
 
-def inspected(kind, folder):
-    trained = untrained(kind, folder)
-    model = InspectedModel(facts(trained), trained)
-    return model, model.inspect(dict.fromkeys(facts(trained).inputs, TEXT))
-
-
 @pytest.mark.parametrize("kind", ["masked", "causal", "seq2seq", "longformer_base"])
 def test_stages_have_the_shapes_of_the_configuration(kind, folder):
-    model, inspection = inspected(kind, folder)
+    model, inspection = inspect_text(kind, folder)
     config = untrained(kind, folder).config.model
     stages = describe_stages(model, inspection)["stages"]
     by_path = {stage["path"]: stage for stage in stages}
@@ -51,7 +42,7 @@ def test_stages_have_the_shapes_of_the_configuration(kind, folder):
 # Full attention and cross-attention, one with groups of heads; none adds biases.
 @pytest.mark.parametrize("kind", ["masked", "seq2seq", "llama_7b"])
 def test_scores_give_the_weights(kind, folder):
-    model, inspection = inspected(kind, folder)
+    model, inspection = inspect_text(kind, folder)
     for group in inspection.groups:
         path, maps = group.paths[-1], group.maps[-1]
         head, query = maps.shape[0] - 1, maps.shape[1] - 1
@@ -77,6 +68,6 @@ def test_scores_give_the_weights(kind, folder):
     ],
 )
 def test_choices_that_are_not_there(folder, choice, words):
-    model, inspection = inspected("causal", folder)
+    model, inspection = inspect_text("causal", folder)
     with pytest.raises(ConfigError, match=words):
         multiply_query_and_key(model, inspection, *choice)
