@@ -188,6 +188,7 @@ function answerAtOnce() {
 }
 
 async function answerTexts() {
+  if (!task) return; // the export is still being loaded
   const signal = begin();
   keepFields();
   showRequest();
