@@ -6,10 +6,12 @@ of the same name in the file. So both read the same rows.
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import assert_never
 
 import numpy as np
 import tensorflow as tf
 
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
     FillsObjective,
@@ -94,8 +96,9 @@ class AnsweringModel:
             return answer_tokens(
                 self.trained, self.task, texts, model, self._vocabulary
             )
-        # Sentence pairs are a classifier here.
-        raise AssertionError(objective)
+        if isinstance(objective, SentencePairsConfig):
+            raise AssertionError("its task answers as that of a classifier")
+        assert_never(objective)
 
     @cached_property
     def _endpoints(self) -> Mapping[str, Endpoint]:
