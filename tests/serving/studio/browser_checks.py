@@ -89,6 +89,22 @@ def require_accessible(page: Page) -> None:
     assert not shown, shown
 
 
+def require_pictures(page: Page, view: str, folder: Path, *, least: int) -> None:
+    """Saves a view as PNG, of so many bytes at least, and as SVG with text."""
+    for kind in ("png", "svg"):
+        with page.expect_download() as found:
+            page.click(f"[data-save={view}] [data-kind={kind}]")
+        file = folder / found.value.suggested_filename
+        found.value.save_as(file)
+        content = file.read_bytes()
+        if kind == "png":
+            assert content.startswith(b"\x89PNG")
+            assert len(content) > least
+        else:
+            parts = {node.tag for node in ElementTree.fromstring(content)}
+            assert "{http://www.w3.org/2000/svg}text" in parts
+
+
 def check_views(browser: Browser, url: str) -> None:
     """Each view opens and follows the selection."""
     with opened(browser, with_state(url)) as page:
@@ -373,18 +389,7 @@ def check_pictures(browser: Browser, url: str) -> None:
         for view in VIEWS:
             page.click(f"#tab-{view}")
             for what in PICTURES if view == "lines" else ("one",):
-                for kind in ("png", "svg"):
-                    with page.expect_download() as found:
-                        page.click(f"[data-save={what}] [data-kind={kind}]")
-                    file = Path(name, found.value.suggested_filename)
-                    found.value.save_as(file)
-                    content = file.read_bytes()
-                    if kind == "png":
-                        assert content.startswith(b"\x89PNG")
-                        assert len(content) > 10_000
-                    else:
-                        parts = {node.tag for node in ElementTree.fromstring(content)}
-                        assert "{http://www.w3.org/2000/svg}text" in parts
+                require_pictures(page, what, Path(name), least=10_000)
 
 
 def check_saved_page(browser: Browser, url: str) -> None:

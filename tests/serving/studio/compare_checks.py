@@ -2,9 +2,15 @@
 
 import tempfile
 from pathlib import Path
-from xml.etree import ElementTree
 
-from browser_checks import HOSTILE, PATIENCE, opened, require_accessible, run_checks
+from browser_checks import (
+    HOSTILE,
+    PATIENCE,
+    opened,
+    require_accessible,
+    require_pictures,
+    run_checks,
+)
 from playwright.sync_api import Browser, Page, expect
 
 TEXT = "returns a [MASK] of the same [MASK]"
@@ -161,18 +167,7 @@ def check_compare_pictures(browser: Browser, url: str) -> None:
     address = compared(url, run="tiny", runB="tiny", formB="checkpoint.5")
     with tempfile.TemporaryDirectory() as name, opened(browser, address) as page:
         for view in ("answers", "grid", "cards", "large"):
-            for kind in ("png", "svg"):
-                with page.expect_download() as found:
-                    page.click(f"[data-save={view}] [data-kind={kind}]")
-                file = Path(name, found.value.suggested_filename)
-                found.value.save_as(file)
-                content = file.read_bytes()
-                if kind == "png":
-                    assert content.startswith(b"\x89PNG")
-                    assert len(content) > 5_000
-                else:
-                    parts = {node.tag for node in ElementTree.fromstring(content)}
-                    assert "{http://www.w3.org/2000/svg}text" in parts
+            require_pictures(page, view, Path(name), least=5_000)
 
 
 if __name__ == "__main__":
