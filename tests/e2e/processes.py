@@ -49,7 +49,11 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 def start(folder: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
-    """A command that goes on meanwhile, in a process group of its own."""
+    """A command that goes on meanwhile, in a process group of its own.
+
+    It hears Ctrl-C, even if the tests run in the background of a shell, which lets its
+    background commands and their children ignore it.
+    """
     return subprocess.Popen(
         [*TRANSBEAM, *arguments],
         cwd=folder,
@@ -58,6 +62,7 @@ def start(folder: Path, *arguments: str, **variables: str) -> subprocess.Popen[s
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
