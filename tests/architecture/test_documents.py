@@ -90,3 +90,12 @@ def test_commands_in_documents_exist() -> None:
                     assert name in known, f"{named(document)}: {command}"
                 case ["make", target, *_]:
                     assert target in targets, f"{named(document)}: {command}"
+
+
+def test_checks_named_in_documents_exist() -> None:
+    """Checks of the studio's page are functions that pytest does not collect."""
+    folder = ROOT / "tests/serving/studio"
+    code = "".join(file.read_text("utf-8") for file in folder.glob("*_checks.py"))
+    for document in DOCUMENTS:
+        for name in re.findall(r"`(check_\w+)`", document.read_text("utf-8")):
+            assert f"def {name}(" in code, f"{named(document)}: {name}"
