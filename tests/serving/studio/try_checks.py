@@ -51,6 +51,23 @@ EXPECTED = {
     "likelihood": ("7.389",),
     "gaps": ("a list",),
 }
+# What answers of real exports have at least: a selector and how many there are.
+REAL = {
+    "classification": (".bars li", 2),
+    "multi_label": (".bars li", 3),
+    "pair_classification": (".bars li", 2),
+    "regression": (".numbers dd", 1),
+    "pair_regression": (".numbers dd", 1),
+    "token_classification": ("tbody tr", 4),
+    "span_qa": (".numbers dd", 2),
+    "span_corruption": (".numbers dd", 1),
+}
+INPUTS = {
+    "text": "the shape of a list",
+    "second_text": "of a tensor",
+    "context": "the quick brown fox jumps over the lazy dog",
+    "question": "the fox",
+}
 
 
 def try_page(url: str, run: str, **state: str) -> str:
@@ -224,6 +241,25 @@ def check_forms(browser: Browser, url: str) -> None:
                 for words in EXPECTED[form]:
                     expect(page.locator(ANSWER)).to_contain_text(words)
                 require_accessible(page)
+
+
+def check_real_answers(browser: Browser, url: str) -> None:
+    """Real exports answer in each form, and their runs open on the other pages."""
+    for run, (selector, number) in REAL.items():
+        texts = {f"in.{name}": text for name, text in INPUTS.items()}
+        if not run.startswith("pair_"):
+            del texts["in.second_text"]
+        if run == "span_corruption":
+            texts["in.text"] = "the shape of <extra_id_0> ."
+        with opened(browser, try_page(url, run, **texts), ready=False) as page:
+            await_answer(page)
+            expect(page.locator(STATUS)).to_contain_text("Version 1 answered in")
+            found = page.locator(f"{ANSWER} {selector}")
+            assert found.count() >= number, (run, page.inner_text(ANSWER))
+            require_accessible(page)
+            page.get_by_role("link", name="Inside").click()
+            page.wait_for_selector("body[data-ready]", timeout=PATIENCE)
+            expect(page.locator("#error")).to_be_hidden()
 
 
 def check_copied_requests(browser: Browser, url: str) -> None:
