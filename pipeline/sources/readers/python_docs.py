@@ -9,6 +9,7 @@ docstring as the target.
 import ast
 import importlib.util
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
@@ -25,6 +26,10 @@ from transbeam.pipeline.documents.document import (
 )
 from transbeam.pipeline.sources.files.file_access import open_file
 
+# CPython 3.11 counts the depth of a tree in a place that all threads share, and fails
+# if another one parses while garbage is collected (python/cpython#106905). Filters of
+# warnings are shared as well.
+_PARSING = threading.Lock()
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -72,7 +77,7 @@ def read(span: Span, source: PythonDocsSourceConfig) -> Iterator[Document | Reje
         raw = stream.read()
     try:
         code = importlib.util.decode_source(raw)
-        with warnings.catch_warnings():
+        with _PARSING, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in the packages
             tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -1,6 +1,9 @@
 """Docstrings are read from source files; nothing is imported."""
 
+import gc
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
@@ -63,6 +66,30 @@ def test_docstrings_with_their_lines(package: Path) -> None:
     assert found[3].reason == "not Python that parses"
     assert found[4] == Document("Café.", "made_up_package/deep/latin.py", 1)
     assert "made_up_package" not in sys.modules
+
+
+def test_threads_that_read_while_garbage_is_collected(package: Path) -> None:
+    """As with JAX, which runs Python at each collection: another thread may go on."""
+    (package / "long.py").write_text("def f(a): return [(a + 1) * -a]\n" * 300)
+    source = PythonDocsSourceConfig(packages=("made_up_package",))
+    (unit,) = plan_units(list_files(source), source, 10**6)
+
+    def hand_over(phase, info):
+        time.sleep(0.0001)
+
+    def read(_):
+        return list(read_unit(unit, source))
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(hand_over)
+    gc.set_threshold(100)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            first, *others = threads.map(read, range(8))
+    finally:
+        gc.callbacks.remove(hand_over)
+        gc.set_threshold(*thresholds)
+    assert all(found == first for found in others)
 
 
 @pytest.mark.parametrize("name", ["no_such_package", "os.path", "sys", "../etc"])
