@@ -27,7 +27,7 @@ seed: 17
 data:
   source: {{kind: text, path: "{corpus}", document: line}}
   sequence_length: 65
-tokenizer: {{kind: byte_bpe, vocabulary_size: 1280}}
+tokenizer: {{kind: byte_bpe, vocabulary_size: 1200}}
 objective: {{kind: causal}}
 model:
   kind: decoder

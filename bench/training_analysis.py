@@ -2,79 +2,88 @@
 
     python -m bench.training_analysis CONFIG [--steps N] [--every N] [--set KEY=VALUE]
 
-Trains on the same records in turns with and without, from the beginning. The time of a
-training varies by more than an analysis takes, so the analyses are timed on their own
-as well: the share is their seconds by the others of the same training.
+Trains with analyses, three times from the beginning, and times each analysis and the
+rest of the training. Trainings with and without differ by chance more than an analysis
+takes. The table says what an analysis every 500 steps takes of their time.
 """
 
 import argparse
+import json
 import shutil
+import statistics
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from bench.pairs import heading, row, spread
 from transbeam import main as transbeam
 from transbeam.trainer.analysis.training_analysis import TrainingAnalysis
 
-ROUNDS = 3
-
-
-class Timed:
-    """Replaces `TrainingAnalysis.__call__` and adds up its seconds."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-        self._call = TrainingAnalysis.__call__
-
-    def install(self) -> None:
-        """Times all analyses of this process from now on."""
-
-        def timed(analysis, *arguments):
-            began = time.perf_counter()
-            found = self._call(analysis, *arguments)
-            self.seconds.append(time.perf_counter() - began)
-            return found
-
-        TrainingAnalysis.__call__ = timed
+ROUNDS, EVERY = 3, 500
 
 
 def main() -> None:
-    """Trains in turns, and prints a table."""
+    """Trains, and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("config", type=Path)
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--every", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--every", type=int, default=100)
     parser.add_argument("--set", action="append", default=[], dest="settings")
     arguments = parser.parse_args()
-    timed = Timed()
-    timed.install()
-    shares, first, later = [], [], []
-    wall: dict[bool, list[float]] = {True: [], False: []}
+    taken = _time_analyses()
+    first, later, steps = [], [], []
     with tempfile.TemporaryDirectory() as name:
-        settings = [*arguments.settings, f"training.steps={arguments.steps}"]
-        words = [str(arguments.config), "--run", str(Path(name) / "run"), "--quiet"]
+        run = Path(name) / "run"
+        settings = [
+            *arguments.settings,
+            f"training.steps={arguments.steps}",
+            f"training.evaluate_every={arguments.steps}",
+            f"training.analyze_every={arguments.every}",
+        ]
+        words = [str(arguments.config), "--run", str(run), "--quiet"]
         words += [word for setting in settings for word in ("--set", setting)]
         _run("data", *words)
-        analyzing = ("--set", f"training.analyze_every={arguments.every}")
         for _ in range(ROUNDS):
-            for analyzes in (True, False):
-                timed.seconds.clear()
-                shutil.rmtree(Path(name) / "run" / "training", ignore_errors=True)
-                began = time.perf_counter()
-                _run("train", *words, *(analyzing if analyzes else ()))
-                wall[analyzes].append(time.perf_counter() - began)
-                if analyzes:
-                    rest = wall[True][-1] - sum(timed.seconds)
-                    shares.append(100 * sum(timed.seconds) / rest)
-                    first.append(timed.seconds[0])
-                    later += timed.seconds[1:]
+            taken.clear()
+            shutil.rmtree(run / "training", ignore_errors=True)
+            _run("train", *words)
+            first.append(taken[0])
+            later += taken[1:]
+            steps.append(_seconds_per_step(run))
+    step = statistics.median(steps)
     print(heading("of a training", "median, smallest and largest"))
-    print(row("whole, with analyses", spread(wall[True], ".1f", " s")))
-    print(row("whole, without", spread(wall[False], ".1f", " s")))
-    print(row("first analysis, traced", spread(first, ".2f", " s")))
-    print(row("a later analysis", spread(later, ".3f", " s")))
-    print(row("analyses by the rest", spread(shares, ".2f", "%")))
+    print(row("a step", spread([1000 * x for x in steps], ".1f", " ms")))
+    for title, seconds in (("the first analysis, traced", first), ("a later", later)):
+        print(row(title, spread(seconds, ".3f", " s")))
+        shares = [100 * x / (EVERY * step) for x in seconds]
+        print(row(f"of {EVERY} steps", spread(shares, ".2f", "%")))
+
+
+def _time_analyses() -> list[float]:
+    """Lets each analysis of this process append its seconds to the list."""
+    taken: list[float] = []
+    analyze = TrainingAnalysis.__call__
+
+    def timed(analysis, *arguments):
+        began = time.perf_counter()
+        found = analyze(analysis, *arguments)
+        taken.append(time.perf_counter() - began)
+        return found
+
+    TrainingAnalysis.__call__ = timed
+    return taken
+
+
+def _seconds_per_step(run: Path) -> float:
+    """Returns the median of the log's intervals that have no analysis or tracing."""
+    lines = (run / "training/metrics.jsonl").read_text("utf-8").splitlines()
+    rows = [line for line in map(json.loads, lines) if "loss" in line]
+    between = [
+        (after["seconds"] - before["seconds"]) / (after["step"] - before["step"])
+        for before, after in pairwise(rows)
+    ]
+    return statistics.median(between)
 
 
 def _run(*words: str) -> None:
