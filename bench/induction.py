@@ -5,8 +5,8 @@
 Each text is a few random words, repeated until the text is full: the first copy cannot
 be predicted, and all others only by looking back (Olsson et al., 2022). Decoders of one
 and of two layers are trained on the same records. Of every checkpoint, `transbeam
-analyze` measures the heads on random tokens that are repeated, which the training never
-saw; the table has the best head of each.
+analyze` measures the heads on random tokens of the corpus that are repeated; the table
+has the best head of each.
 """
 
 import argparse
@@ -20,14 +20,14 @@ import pyarrow.parquet as pq
 from bench.pairs import heading, row
 from transbeam import main as transbeam
 
-DOCUMENTS, WORDS, LENGTH = 12_000, 400, 64
+DOCUMENTS, WORDS, LENGTH = 20_000, 200, 100
 CONFIG = """\
 name: induction
 seed: 17
 data:
   source: {{kind: text, path: "{corpus}", document: line}}
-  sequence_length: 65
-tokenizer: {{kind: byte_bpe, vocabulary_size: 1200}}
+  sequence_length: 101
+tokenizer: {{kind: byte_bpe, vocabulary_size: 700}}
 objective: {{kind: causal}}
 model:
   kind: decoder
@@ -44,7 +44,7 @@ training:
   batch_size: 32
   evaluate_every: {every}
   keep_checkpoints: 1000
-  schedule: {{kind: cosine, peak: 2e-3}}
+  schedule: {{kind: cosine, peak: 3e-3}}
 """
 
 
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def _write_corpus(file: Path) -> None:
-    """Writes texts of 4 to 20 random words, repeated."""
+    """Writes texts of 4 to 30 random words, repeated."""
     drawn = random.Random(0)
     syllables = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
     words: list[str] = []
@@ -87,7 +87,7 @@ def _write_corpus(file: Path) -> None:
             words.append(word)
     lines = []
     for _ in range(DOCUMENTS):
-        copy = drawn.choices(words, k=drawn.randint(4, 20))
+        copy = drawn.choices(words, k=drawn.randint(4, 30))
         lines.append(" ".join((copy * LENGTH)[: LENGTH - 1]))
     file.write_text("\n".join(lines) + "\n", "utf-8")
 
@@ -112,7 +112,7 @@ def _train(
     }
     found = {}
     for step in sorted(losses):
-        words = ["--part", "heads", "--max-texts", "8", "--checkpoint", str(step)]
+        words = ["--part", "heads", "--max-texts", "100", "--checkpoint", str(step)]
         _run("analyze", str(run), *words, "--quiet")
         table = pq.read_table(run / "analysis/heads_metrics.parquet").to_pylist()
         best = [

@@ -54,7 +54,10 @@ def main() -> None:
     step = statistics.median(steps)
     print(heading("of a training", "median, smallest and largest"))
     print(row("a step", spread([1000 * x for x in steps], ".1f", " ms")))
-    for title, seconds in (("the first analysis, traced", first), ("a later one", later)):
+    for title, seconds in (
+        ("the first analysis, traced", first),
+        ("a later one", later),
+    ):
         print(row(title, spread(seconds, ".3f", " s")))
         shares = [100 * x / (EVERY * step) for x in seconds]
         print(row(f"of {EVERY} steps", spread(shares, ".2f", "%")))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer, TokenOffsets
-from transbeam.pipeline.tokenizers.base.vocabulary import MASK
+from transbeam.pipeline.tokenizers.base.vocabulary import CONTINUATION, MASK
 from transbeam.serving.text_ops.mask_tokens import answer_pieces
 
 # A token is searched for among the next tokens of its text: special tokens, and words
@@ -73,27 +73,36 @@ class TokenDescriber:
             ids: The ids of the row, without padding.
             texts: The texts of the row, in their order; each may be cut in the row.
         """
-        starts = self._tokenizer.starts_word[list(ids)]
-        words = np.cumsum([i == 0 or bool(s) for i, s in enumerate(starts)]) - 1
         spans = align_tokens(
             ids, [self._tokens(text, len(ids)) for text in texts], self._ends_text
         )
+        # The first word of a text has no space before it, by which byte-level BPE tells
+        # words apart.
+        is_first = [span is not None and span[1] == 0 for span in spans]
+        starts = self._tokenizer.starts_word[list(ids)] | np.array(is_first, bool)
+        words = np.cumsum([i == 0 or bool(s) for i, s in enumerate(starts)]) - 1
         return [
             DescribedToken(
                 id=token,
-                piece=self._pieces[token],
+                piece=self._read(token, first),
                 text=span[0] if span else None,
                 start=span[1] if span else None,
                 end=span[2] if span else None,
                 word=int(word),
                 special=bool(self._is_special[token]),
             )
-            for token, word, span in zip(ids, words, spans, strict=True)
+            for token, word, span, first in zip(
+                ids, words, spans, is_first, strict=True
+            )
         ]
 
     def pieces(self, ids: Iterable[int]) -> dict[str, str]:
         """Returns the readable pieces of some tokens by their ids, as JSON has keys."""
         return {str(token): self._pieces[token] for token in sorted(set(ids))}
+
+    def _read(self, token: int, is_first: bool) -> str:
+        piece = self._pieces[token]
+        return (is_first and piece.removeprefix(CONTINUATION)) or piece
 
     def _ends_text(self, token: int) -> bool:
         return token == self._tokenizer.special.end

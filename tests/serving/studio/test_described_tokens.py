@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 
 from tests.serving.conftest import CORPUS, TINY
+from transbeam.configs.schema.tokenizer import ByteBPEConfig
 from transbeam.pipeline.tokenizers.base.interface import TokenOffsets
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     load_tokenizer,
@@ -13,6 +14,7 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
 )
 from transbeam.pipeline.tokenizers.training.train_tokenizer import learn_model
 from transbeam.serving.studio.described_tokens import TokenDescriber, align_tokens
+from transbeam.serving.text_ops.mask_tokens import tokenize_with_masks
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,7 @@ def described(tokenizer, *texts):
     special = tokenizer.special
     row = [special.begin]
     for text in texts:
-        [tokens] = tokenizer.tokenize_with_masks([text]).to_list()
+        [tokens] = tokenize_with_masks(tokenizer, [text]).to_list()
         row += [*tokens, special.end]
     return TokenDescriber(tokenizer).describe(row, texts)
 
@@ -60,6 +62,20 @@ def test_tokens_of_a_pair_are_found_in_their_own_text(tokenizer):
             token.piece,
             token.piece.removeprefix("##"),
         )
+
+
+def test_the_first_word_of_each_text_is_a_word_of_byte_level_bpe(tmp_path):
+    config = ByteBPEConfig(vocabulary_size=300, specials="roberta")
+    save_tokenizer(tmp_path, learn_model(Counter(CORPUS.split() * 2), config))
+    tokens = described(load_tokenizer(tmp_path), "the shape", "tensor")
+    words: dict[int, str] = {}
+    for token in tokens:
+        words[token.word] = words.get(token.word, "") + token.piece
+    plain = [word.replace("##", "").strip() for word in words.values()]
+    assert plain == ["<s>", "the", "shape", "</s>", "tensor", "</s>"]
+    firsts = [token.piece for token in tokens if token.start == 0]
+    assert len(firsts) == 2
+    assert not any(piece.startswith("##") for piece in firsts)
 
 
 def test_hostile_texts_have_offsets_inside_them(tokenizer):

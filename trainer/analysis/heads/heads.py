@@ -158,9 +158,14 @@ def _detect(context: AnalysisContext) -> tuple[TextSums, str]:
     """Detects induction heads on repeated random tokens."""
     tokenizer = context.tokenizer
     longest = context.config.model.max_sequence_length - 1
-    length = min(_REPEATED_TOKENS, longest // _COPIES, len(tokenizer.ordinary_ids))
+    # Of pieces that the training never had, a model has nothing to look for.
+    pieces = np.concatenate([row["token_ids"] for row in context.texts.rows])
+    known = np.intersect1d(pieces, tokenizer.ordinary_ids)
+    if len(known) < _REPEATED_TOKENS:
+        known = tokenizer.ordinary_ids
+    length = min(_REPEATED_TOKENS, longest // _COPIES, len(known))
     ids = repeat_random_tokens(
-        tokenizer.ordinary_ids,
+        known,
         texts=_REPEATED_TEXTS,
         seed=context.seed,
         length=length,
@@ -175,7 +180,8 @@ def _detect(context: AnalysisContext) -> tuple[TextSums, str]:
     sums.add(np.arange(len(ids)), detect_heads(context.model, inputs))
     note = (
         "previous_token, duplicate_token and induction are measured on "
-        f"{len(ids)} texts of {length} random tokens, repeated {_COPIES} times"
+        f"{len(ids)} texts of {length} random tokens, repeated {_COPIES} times, drawn "
+        f"from {len(known):,} pieces"
     )
     return sums, note
 

@@ -217,7 +217,10 @@ def test_the_seed_decides():
 def test_a_decoder_has_scores_of_detectors():
     config = DecoderConfig(num_layers=1, **SHAPE)
     model = build_decoder(config, len(PIECES))
-    part = analyze_heads(context(config, model, lengths=[60] * 3))
+    texts = context(config, model, lengths=[60] * 3)
+    for row in texts.texts.rows:
+        row["token_ids"][row["token_ids"] == 31] = 30  # the last piece does not occur
+    part = analyze_heads(texts)
     found = table(part)
     path = "decoder_layer_0/self_attention"
     for metric in ("previous_token", "duplicate_token", "induction"):
@@ -227,7 +230,12 @@ def test_a_decoder_has_scores_of_detectors():
     shares = [head["share"] for head in part.numbers["induction_heads"]]
     assert shares == sorted(found[path, h, "induction"][0] for h in (0, 1))[::-1]
     assert "highest induction score" in part.summary
-    assert any("25 random tokens, repeated 4 times" in note for note in part.notes)
+    assert len(texts.tokenizer.ordinary_ids) == 27
+    said = "25 random tokens, repeated 4 times, drawn from 26 pieces"
+    assert any(said in note for note in part.notes)
+    # Of too few pieces all of the vocabulary are drawn.
+    few = analyze_heads(context(config, model, lengths=[5]))
+    assert any("drawn from 27 pieces" in note for note in few.notes)
 
 
 @eagerly
