@@ -20,14 +20,14 @@ import pyarrow.parquet as pq
 from bench.pairs import heading, row
 from transbeam import main as transbeam
 
-DOCUMENTS, WORDS, LENGTH = 20_000, 200, 100
+DOCUMENTS, WORDS, LENGTH = 20_000, 100, 100
 CONFIG = """\
 name: induction
 seed: 17
 data:
   source: {{kind: text, path: "{corpus}", document: line}}
   sequence_length: 101
-tokenizer: {{kind: byte_bpe, vocabulary_size: 700}}
+tokenizer: {{kind: byte_bpe, vocabulary_size: 450}}
 objective: {{kind: causal}}
 model:
   kind: decoder
@@ -44,7 +44,7 @@ training:
   batch_size: 32
   evaluate_every: {every}
   keep_checkpoints: 1000
-  schedule: {{kind: cosine, peak: 3e-3}}
+  schedule: {{kind: cosine, peak: 2e-3}}
 """
 
 
