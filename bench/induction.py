@@ -1,4 +1,4 @@
-"""When induction heads appear in a small GPT: trained on texts that repeat themselves.
+"""Induction heads in a small GPT: when they appear, on texts that repeat themselves.
 
     python -m bench.induction [--steps N] [--every N] [--picture FILE]
 

@@ -1,4 +1,4 @@
-"""How fast the studio's page is: 512 tokens, 12 layers of 12 heads, in Chromium.
+"""Times the studio's page: 512 tokens, 12 layers of 12 heads, in Chromium.
 
     python -m bench.studio --browser-python PYTHON [--chromium FILE]
 

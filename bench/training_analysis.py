@@ -1,4 +1,4 @@
-"""What the analysis of heads while training costs: `training.analyze_every`.
+"""Times the analysis of heads while training: `training.analyze_every`.
 
     python -m bench.training_analysis CONFIG [--steps N] [--every N] [--set KEY=VALUE]
 

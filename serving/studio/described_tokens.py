@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer, TokenOffsets
-from transbeam.pipeline.tokenizers.base.vocabulary import CONTINUATION, MASK
+from transbeam.pipeline.tokenizers.base.vocabulary import MASK
 from transbeam.serving.text_ops.mask_tokens import answer_pieces
 
 # A token is searched for among the next tokens of its text: special tokens, and words
@@ -84,25 +84,19 @@ class TokenDescriber:
         return [
             DescribedToken(
                 id=token,
-                piece=self._read(token, first),
+                piece=self._pieces[token],
                 text=span[0] if span else None,
                 start=span[1] if span else None,
                 end=span[2] if span else None,
                 word=int(word),
                 special=bool(self._is_special[token]),
             )
-            for token, word, span, first in zip(
-                ids, words, spans, is_first, strict=True
-            )
+            for token, word, span in zip(ids, words, spans, strict=True)
         ]
 
     def pieces(self, ids: Iterable[int]) -> dict[str, str]:
         """Returns the readable pieces of some tokens by their ids, as JSON has keys."""
         return {str(token): self._pieces[token] for token in sorted(set(ids))}
-
-    def _read(self, token: int, is_first: bool) -> str:
-        piece = self._pieces[token]
-        return (is_first and piece.removeprefix(CONTINUATION)) or piece
 
     def _ends_text(self, token: int) -> bool:
         return token == self._tokenizer.special.end

@@ -65,7 +65,9 @@ export function makeUnits(row, { words, special }) {
       last.tokens.push(place);
       last.label += tokenText(row, token);
     } else {
-      const label = words ? tokenText(row, token) : token.piece;
+      // The first word of a text begins one, though byte-level BPE has no space before it.
+      const piece = token.start === 0 ? token.piece.replace(/^##(?=.)/u, "") : token.piece;
+      const label = words ? tokenText(row, token) : piece;
       units.push({ label, tokens: [place], word: token.word, special: token.special });
     }
   });
