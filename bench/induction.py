@@ -51,8 +51,8 @@ training:
 def main() -> None:
     """Trains both decoders, and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--every", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--every", type=int, default=50)
     parser.add_argument("--picture", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
