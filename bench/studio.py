@@ -4,8 +4,8 @@
 
 `PYTHON` is that of an environment with Playwright. Makes a run of BERT-base's shape
 with one step of training, starts `transbeam studio`, and lets `studio_browser.py` open
-the page. Nobody draws all heads of so long a text without network but we, so there is
-no peer: the goals are 1 s until the first paint and 50 ms for a hover.
+the page. No peer is timed: the goals are 1 s until the first paint and 50 ms for a
+hover.
 """
 
 import argparse

@@ -2,9 +2,8 @@
 
     python -m bench.training_analysis CONFIG [--steps N] [--every N] [--set KEY=VALUE]
 
-Trains with analyses, three times from the beginning, and times each analysis and the
-rest of the training. Trainings with and without differ by chance more than an analysis
-takes. The table says what an analysis every 500 steps takes of their time.
+Trains with analyses, three times from the beginning, and times each analysis inside of
+the training. The table has its share of the time of 500 steps.
 """
 
 import argparse
@@ -79,7 +78,7 @@ def _time_analyses() -> list[float]:
 
 
 def _seconds_per_step(run: Path) -> float:
-    """Returns the median of the log's intervals that have no analysis or tracing."""
+    """Returns the median over the log's intervals, few of which have an analysis."""
     lines = (run / "training/metrics.jsonl").read_text("utf-8").splitlines()
     rows = [line for line in map(json.loads, lines) if "loss" in line]
     between = [
