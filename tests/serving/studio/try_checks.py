@@ -51,7 +51,7 @@ EXPECTED = {
     "likelihood": ("7.389",),
     "gaps": ("a list",),
 }
-# What answers of real exports have at least: a selector and how many there are.
+# Elements of the answers of real exports: a selector, and their smallest number.
 REAL = {
     "classification": (".bars li", 2),
     "multi_label": (".bars li", 3),
@@ -244,7 +244,7 @@ def check_forms(browser: Browser, url: str) -> None:
 
 
 def check_real_answers(browser: Browser, url: str) -> None:
-    """Real exports answer in each form, and their runs open on the other pages."""
+    """Real exports answer in each form, and their runs open on Inside."""
     for run, (selector, number) in REAL.items():
         texts = {f"in.{name}": text for name, text in INPUTS.items()}
         if not run.startswith("pair_"):

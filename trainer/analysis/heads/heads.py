@@ -55,7 +55,7 @@ def analyze_heads(
     A metric of a text is the mean over its queries; that of a head is the mean over the
     texts, with a bootstrap interval of 95% over texts. The model runs once over the
     texts, and nothing but sums per text and head is kept. For decoders the scores of
-    the detectors of repetition, on random tokens that are repeated, are further
+    the detectors of repetition, on random tokens of the texts, repeated, are further
     metrics, whose texts are these.
 
     Args:
