@@ -1,40 +1,22 @@
 """Everything that each kind of objective must have, for each kind of the table."""
 
 import inspect
-from dataclasses import replace
 from typing import get_args
 
 import pytest
 import tensorflow as tf
 
 from tests.model.conftest import tensorflow_only
-from tests.serving.conftest import LENGTH, TINY
+from tests.objective_configs import KINDS, config_of
 from tests.serving.untrained import untrained_of
-from transbeam.configs.base.reflection import section_kinds
 from transbeam.configs.loader.compatibility import check_model
 from transbeam.configs.loader.objective_requirements import check_needs
-from transbeam.configs.schema.model import (
-    DecoderConfig,
-    EncoderConfig,
-    PatchesConfig,
-    Seq2SeqModelConfig,
-)
-from transbeam.configs.schema.objectives.objective import ImageObjective, Objective
+from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.configs.schema.objectives.traits import (
     TRAITS,
-    fields_needed,
     input_names,
     traits,
 )
-from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.sources import ArraysSourceConfig
-from transbeam.configs.schema.table_sources import (
-    ColumnsConfig,
-    ConllSourceConfig,
-    CsvSourceConfig,
-    SquadSourceConfig,
-)
-from transbeam.configs.schema.tokenizer import UnigramConfig
 from transbeam.model.cost.weight_shapes import head_shapes
 from transbeam.pipeline.objectives.kinds import contract
 from transbeam.serving.base.trained_run import TrainedRun
@@ -45,61 +27,6 @@ from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.trainer.evaluation.error_analysis import make_collectors
 from transbeam.trainer.objectives.losses import make_loss
 from transbeam.trainer.objectives.objective_metrics import make_scorers
-
-SIDE = 4
-KEYS = {
-    "labels": ("a", "b"),
-    "source": "{text} {second_text}",
-    "image_size": SIDE,
-    "max_question_length": 8,
-    "decoder_length": LENGTH,
-}
-MODELS = {
-    "encoder": EncoderConfig,
-    "decoder": DecoderConfig,
-    "seq2seq": Seq2SeqModelConfig,
-}
-KINDS = section_kinds(Objective)
-
-
-def config_of(kind: str) -> RunConfig:
-    """A run of the kind with a tiny model."""
-    section = KINDS[kind]
-    names = section.__dataclass_fields__
-    objective = section(**{k: v for k, v in KEYS.items() if k in names})
-    needed = fields_needed(objective)
-    if isinstance(objective, ImageObjective):
-        source = ArraysSourceConfig(path="x.npz")
-    elif "words" in needed:
-        source = ConllSourceConfig(path="x.conll")
-    elif "answers" in needed:
-        source = SquadSourceConfig(path="x.json")
-    else:
-        columns = {name: name for name in needed if name != "text"}
-        source = CsvSourceConfig(path="x.csv", columns=ColumnsConfig(**columns))
-    model = MODELS[traits(objective).model](
-        num_layers=1,
-        hidden_dim=16,
-        max_sequence_length=LENGTH,
-        attention=replace(TINY.model.attention, num_heads=2),
-        feedforward=replace(TINY.model.feedforward, intermediate_dim=16),
-    )
-    if isinstance(model, EncoderConfig):
-        model = replace(model, num_segments=2 if traits(objective).has_segments else 0)
-    if isinstance(objective, ImageObjective):
-        patches = PatchesConfig(image_size=SIDE, patch_size=2)
-        model = replace(model, patches=patches, max_sequence_length=5)
-    tokenizer = TINY.tokenizer
-    if traits(objective).model == "seq2seq":
-        tokenizer = UnigramConfig(vocabulary_size=140, specials="t5", num_sentinels=16)
-    return replace(
-        TINY,
-        data=replace(TINY.data, source=source),
-        tokenizer=tokenizer,
-        objective=objective,
-        model=model,
-        export=replace(TINY.export, examples=()),
-    )
 
 
 @pytest.fixture(scope="module", params=TRAITS)

@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 from tests.harness.stages import stage
+from tests.serving import record_files
 from tests.serving.native.c_client import (
     PROGRAM,
     SOURCE,
@@ -35,6 +36,7 @@ from transbeam.configs.schema.block import (
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.export import ExportConfig
 from transbeam.configs.schema.model import EncoderConfig
+from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.schedules import CosineScheduleConfig
@@ -95,7 +97,10 @@ def make_run(folder: Path, config: RunConfig) -> Path:
     data.begin({})
     tokenizer = learn_model(Counter(CORPUS.split() * 2), config.tokenizer)
     save_tokenizer(data.path / "tokenizer", tokenizer)
-    write_records(data.path / "records", data.path / "tokenizer")
+    if isinstance(config.objective, ImageObjective):
+        write_image_records(folder, config.objective)
+    else:
+        write_records(data.path / "records", data.path / "tokenizer")
     data.finish(
         {},
         {
@@ -171,6 +176,15 @@ def write_records(folder: Path, tokenizer_folder: Path) -> None:
         with tf.io.TFRecordWriter(str(folder / f"{split}-00000.tfrecord")) as writer:
             for _ in range(copies):
                 writer.write(example.SerializeToString())
+
+
+def write_image_records(run_folder: Path, objective: ImageObjective) -> None:
+    """Eight records of noise in each split."""
+    size, channels = objective.image_size, objective.channels
+    images = np.random.default_rng(0).integers(0, 256, (8, size, size, channels))
+    records = [{"image": image.astype(np.uint8).tobytes()} for image in images]
+    for split in ("train", "validation"):
+        record_files.write_records(run_folder, split, records)
 
 
 def invocation_of(folder: Path, config: RunConfig = TINY, **export_keys) -> Invocation:

@@ -9,55 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.objective_configs import config_of
 from tests.serving.conftest import TINY, exported_run, make_run
 from tests.serving.server.conftest import running, settings_for
 from tests.serving.studio.test_page import CHROMIUM, CONFIGS, PYTHON
 from tests.serving.studio.test_page import pytestmark as pytestmark
 from transbeam.configs.loader.yaml_config import load_run
-from transbeam.configs.schema.attention import FullAttentionConfig
-from transbeam.configs.schema.model import Seq2SeqModelConfig
-from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
-from transbeam.configs.schema.objectives.supervised import (
-    ClassificationConfig,
-    MultiLabelClassificationConfig,
-    PairClassificationConfig,
-    PairRegressionConfig,
-    RegressionConfig,
-    SpanQAConfig,
-    TokenClassificationConfig,
-)
-from transbeam.configs.schema.tokenizer import WordPieceConfig
+from transbeam.configs.schema.objectives.traits import TRAITS
 
-TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
-PAIRS = replace(TINY.model, num_segments=2)
-# Runs of every form of answer that is no text; what is written has runs of its own.
-FORMS = {
-    "classification": {"objective": ClassificationConfig(labels=("no", "yes"))},
-    "multi_label": {
-        "objective": MultiLabelClassificationConfig(labels=("a", "b", "c"))
-    },
-    "pair_classification": {
-        "objective": PairClassificationConfig(labels=("no", "yes")),
-        "model": PAIRS,
-    },
-    "regression": {"objective": RegressionConfig()},
-    "pair_regression": {"objective": PairRegressionConfig(), "model": PAIRS},
-    "token_classification": {"objective": TokenClassificationConfig(labels=TAGS)},
-    "span_qa": {
-        "objective": SpanQAConfig(stride=7, max_question_length=8),
-        "model": PAIRS,
-    },
-    "span_corruption": {
-        "objective": SpanCorruptionConfig(decoder_length=12),
-        "tokenizer": WordPieceConfig(vocabulary_size=160, num_sentinels=12),
-        "model": Seq2SeqModelConfig(
-            num_layers=1,
-            hidden_dim=32,
-            max_sequence_length=TINY.model.max_sequence_length,
-            attention=FullAttentionConfig(num_heads=2),
-        ),
-    },
-}
+# The kinds whose answer is not a text, or has more than that.
+KINDS = [
+    kind
+    for kind, row in TRAITS.items()
+    if "generated_text" not in row.outputs or "gaps" in row.outputs
+]
 
 SCRIPT = Path(__file__).parent / "try_checks.py"
 CHECKS = [
@@ -77,9 +42,10 @@ def runs(tmp_path_factory):
         export = replace(config.export, tflite=())
         config = replace(config, training=TINY.training, export=export)
         made.append(exported_run(config, optimized=False).run_folder)
-    for name, keys in FORMS.items():
-        export = replace(TINY.export, examples=(), tflite=())
-        config = replace(TINY, name=name, export=export, **keys)
+    for kind in KINDS:
+        config = config_of(kind)
+        export = replace(config.export, tflite=())
+        config = replace(config, name=kind, export=export)
         made.append(exported_run(config, optimized=False).run_folder)
     return tuple(made)
 

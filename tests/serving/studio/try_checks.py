@@ -4,9 +4,14 @@ Runs in an environment with Playwright: `python try_checks.py CHROMIUM URL CHECK
 `browser_checks.py`.
 """
 
+import base64
 import json
 import os
+import struct
 import subprocess
+import tempfile
+import zlib
+from pathlib import Path
 from urllib.parse import quote
 
 from browser_checks import HOSTILE, opened, require_accessible, run_checks
@@ -53,15 +58,26 @@ EXPECTED = {
 }
 # Elements of the answers of real exports: a selector, and their smallest number.
 REAL = {
+    "masked": (".card li", 3),
+    "sentence_pairs": (".bars li", 2),
+    "span_corruption": (".numbers dd", 1),
     "classification": (".bars li", 2),
-    "multi_label": (".bars li", 3),
+    "multi_label_classification": (".bars li", 2),
     "pair_classification": (".bars li", 2),
     "regression": (".numbers dd", 1),
     "pair_regression": (".numbers dd", 1),
     "token_classification": ("tbody tr", 4),
     "span_qa": (".numbers dd", 2),
-    "span_corruption": (".numbers dd", 1),
+    "image_classification": (".bars li", 2),
 }
+PAIRS = ("pair_classification", "pair_regression", "sentence_pairs")
+# Text that the models read in place of the usual one.
+MARKED = {
+    "masked": "the shape of a [MASK] .",
+    "span_corruption": "the shape of <extra_id_0> .",
+}
+# Runs that are no kind's own.
+OTHERS = ("without", "tiny", "tiny_causal", "tiny_seq2seq")
 INPUTS = {
     "text": "the shape of a list",
     "second_text": "of a tensor",
@@ -244,22 +260,97 @@ def check_forms(browser: Browser, url: str) -> None:
 
 
 def check_real_answers(browser: Browser, url: str) -> None:
-    """Real exports answer in each form, and their runs open on Inside."""
+    """Real exports of all kinds answer, and their runs open on Inside."""
+    with opened(browser, try_page(url, "without"), ready=False) as page:
+        expect(page.locator("#try-notice")).to_be_visible()
+        runs = page.locator("#run option").evaluate_all("all => all.map(x => x.value)")
+    assert sorted(REAL) == sorted(set(runs) - set(OTHERS)), runs
     for run, (selector, number) in REAL.items():
         texts = {f"in.{name}": text for name, text in INPUTS.items()}
-        if not run.startswith("pair_"):
+        if run not in PAIRS:
             del texts["in.second_text"]
-        if run == "span_corruption":
-            texts["in.text"] = "the shape of <extra_id_0> ."
+        if run in MARKED:
+            texts["in.text"] = MARKED[run]
         with opened(browser, try_page(url, run, **texts), ready=False) as page:
+            if run == "image_classification":
+                await_form(page)
+                page.set_input_files("[name=image_bytes]", image_file())
+                page.click("#try-ask")
             await_answer(page)
             expect(page.locator(STATUS)).to_contain_text("Version 1 answered in")
             found = page.locator(f"{ANSWER} {selector}")
             assert found.count() >= number, (run, page.inner_text(ANSWER))
             require_accessible(page)
             page.get_by_role("link", name="Inside").click()
-            page.wait_for_selector("body[data-ready]", timeout=PATIENCE)
+            if run == "image_classification":
+                expect(page.locator("#page-inside .notice")).to_contain_text("images")
+            else:
+                page.wait_for_selector("body[data-ready]", timeout=PATIENCE)
             expect(page.locator("#error")).to_be_hidden()
+
+
+def image_file(name: str = "a picture.png") -> dict:
+    """A PNG of one gray pixel, as a file to choose."""
+    header = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(b"\0\x80")), (b"IEND", b"")]
+    content = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data))
+        + kind
+        + data
+        + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
+    return {"name": name, "mimeType": "image/png", "buffer": content}
+
+
+def check_images(browser: Browser, url: str) -> None:
+    """An image is chosen, shown and asked for; its request reads the file."""
+    address = try_page(url, "image_classification")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        opened(browser, address, ready=False) as page,
+    ):
+        await_form(page)
+        expect(page.locator("#try-answer-panel")).to_be_hidden()
+        page.click("#try-ask")  # the browser asks for a file
+        assert page.evaluate(
+            "!document.querySelector('[name=image_bytes]').validity.valid"
+        )
+        chosen = image_file()
+        page.set_input_files("[name=image_bytes]", chosen)
+        expect(page.locator(".chosen-image")).to_have_js_property("naturalWidth", 1)
+        page.click("#try-ask")
+        await_answer(page)
+        label = page.inner_text(f"{ANSWER} .answer-big")
+        require_accessible(page)
+        Path(folder, chosen["name"]).write_bytes(chosen["buffer"])
+        command = f"curl() {{ cat; }}\n{page.inner_text('#try-code')}"
+        body = subprocess.run(
+            ["bash", "-c", command], cwd=folder, capture_output=True, check=True
+        ).stdout
+        sent = json.loads(body)["inputs"]["image_bytes"][0]["b64"]
+        assert base64.b64decode(sent) == chosen["buffer"]
+        page.click("#try-tab-python")
+        done = subprocess.run(
+            [os.environ["TRANSBEAM_CLIENT_PYTHON"], "-c", page.inner_text("#try-code")],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert repr(label.encode()) in done.stdout, done.stdout
+        # A name that a shell would read otherwise is not written into the command.
+        page.set_input_files("[name=image_bytes]", image_file("a'; id #.png"))
+        page.click("#try-tab-curl")
+        expect(page.locator("#try-code")).to_contain_text("< 'image.png'")
+    # What is no image is refused by the model.
+    with opened(browser, address, ready=False, refused=(400,)) as page:
+        await_form(page)
+        broken = {"name": "b.png", "mimeType": "image/png", "buffer": b"no image"}
+        page.set_input_files("[name=image_bytes]", broken)
+        page.click("#try-ask")
+        expect(page.locator("#error")).to_contain_text("image", timeout=PATIENCE)
 
 
 def check_copied_requests(browser: Browser, url: str) -> None:

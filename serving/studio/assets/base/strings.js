@@ -36,6 +36,7 @@ export const TEXT = {
     target_text: "Text of the decoder",
     question: "Question",
     context: "Context",
+    image_bytes: "Image (JPEG or PNG)",
   },
   noMaps: (why) => `There are no attention maps to show: ${why}.`,
 
@@ -525,7 +526,7 @@ export const TEXT = {
     working: "Waiting for the answer…",
     brokeOff: "The server broke off amid the text.",
     notServed: (why) => `There are no answers to show: ${why}`,
-    images: "This model reads images, and the page has no field for them yet. Its attention and answers can be had by programs: see /openapi.json.",
+    chosenImage: (name) => `The chosen image, ${name}`,
     noTask: "This export has no default signature, and so nothing to ask.",
     answered: (version, ms) => `Version ${version} answered in ${milliseconds(ms)}`,
     facts: (model, version, ms) => `${model}, version ${version} · ${milliseconds(ms)}`,

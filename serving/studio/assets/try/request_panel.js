@@ -38,13 +38,14 @@ export class RequestPanel {
     this._choose("curl");
   }
 
-  show(model, task, inputs) {
+  // With `file`, an input is the content of a file; see `request_code.js`.
+  show(model, task, inputs, file) {
     const { method, signature } = task;
     const body = method === "stream" ? inputs : { signature_name: signature, inputs };
     const token = hasToken();
     this.texts = {
-      curl: curlCommand({ address: modelAddress(model.name), method, body, token }),
-      python: pythonProgram({ server: serverAddress, model: model.name, method, signature, inputs, token }),
+      curl: curlCommand({ address: modelAddress(model.name), method, body, token, file }),
+      python: pythonProgram({ server: serverAddress, model: model.name, method, signature, inputs, token, file }),
     };
     this._write();
   }

@@ -6,6 +6,7 @@ import { clearError, fail, say } from "../base/shell.js";
 import { state, writeHash } from "../base/state.js";
 import { TEXT } from "../base/strings.js";
 import { answerTask } from "./answer_task.js";
+import { IMAGE, ImageField } from "./image_field.js";
 import { RequestPanel } from "./request_panel.js";
 import { fetchModel, fetchVersion } from "./rest.js";
 import { parseSettings, readSettings, settingsFields, settingsText } from "./settings_fields.js";
@@ -20,12 +21,14 @@ let tasks = [];
 let task = null;
 let working = null; // AbortController of what is in progress
 let requestPanel = null;
+let imageField = null;
 
 // --- The page -----------------------------------------------------------------------
 
 export const tryPage = {
   build() {
     requestPanel = new RequestPanel();
+    imageField = new ImageField(showRequest);
     const form = element(
       "form",
       { id: "try-form" },
@@ -65,7 +68,7 @@ export const tryPage = {
     if (isShown) return showTask(); // with its answer, and the texts of another page
     model = task = null;
     showReady(false);
-    const why = run.inputs.includes("image_bytes") ? TEXT.try.images : run.why_not_served && TEXT.try.notServed(run.why_not_served);
+    const why = run.why_not_served && TEXT.try.notServed(run.why_not_served);
     at("try-notice").hidden = !why;
     at("try-notice").textContent = why ?? "";
     if (why) return say("");
@@ -148,17 +151,20 @@ function showTask() {
     return;
   }
   at("try-task-field").hidden = tasks.length === 1;
-  const isCompared = task.form === "embedding" && task.inputs.length === 1;
-  const inputs = isCompared ? [...task.inputs, COMPARED] : task.inputs;
+  const texts = task.inputs.filter((name) => name !== IMAGE);
+  const isCompared = task.form === "embedding" && texts.length === 1;
+  const inputs = isCompared ? [...texts, COMPARED] : texts;
   const example = (name) => current.examples[current.inputs.indexOf(name)] ?? "";
   const run = { inputs, examples: inputs.map(example) };
-  at("try-texts").replaceChildren(...textFields(at("try-form"), run, inputs, state.texts));
+  const fields = textFields(at("try-form"), run, inputs, state.texts);
   const names = TEXT.try.texts[task.name] ?? {};
-  for (const label of at("try-texts").children) {
+  for (const label of fields) {
     const name = label.querySelector("textarea").name;
     const shown = isCompared && name === COMPARED ? TEXT.try.compared : names[name];
     if (shown) label.firstChild.textContent = shown;
   }
+  if (task.inputs.includes(IMAGE)) fields.push(imageField.element);
+  at("try-texts").replaceChildren(...fields);
   at("try-settings").replaceChildren(...settingsFields(task.settings, parseSettings(state.sampling)));
   at("try-ask").textContent = TEXT.try.asks[task.name] ?? TEXT.try.ask;
   showReady(true);
@@ -173,18 +179,20 @@ function keepFields() {
 }
 
 function readInputs() {
-  return requestInputs(task, readTexts(at("try-texts")), readSettings(at("try-settings")));
+  return requestInputs(task, { ...readTexts(at("try-texts")), [IMAGE]: imageField.content }, readSettings(at("try-settings")));
 }
 
 function showRequest() {
-  if (task && model) requestPanel.show(model, task, readInputs());
+  if (!task || !model) return;
+  const file = task.inputs.includes(IMAGE) ? { input: IMAGE, name: imageField.name } : null;
+  requestPanel.show(model, task, readInputs(), file);
 }
 
 // --- Answers ------------------------------------------------------------------------
 
-// Long texts are written only when they are asked for.
+// Long texts are written only when they are asked for, and an image is to be chosen.
 function answerAtOnce() {
-  return task && task.settings.length === 0 ? answerTexts() : undefined;
+  return task && task.settings.length === 0 && at("try-form").checkValidity() ? answerTexts() : undefined;
 }
 
 async function answerTexts() {

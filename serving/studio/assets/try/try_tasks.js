@@ -1,5 +1,7 @@
 // What can be asked of a served model, by its signatures.
 
+import { IMAGE } from "./image_field.js";
+
 const DEFAULT = "serving_default";
 const STREAMED = ["stream_begin", "stream_step", "stream_join", "stream_keep"];
 const TRUNCATED = "truncated";
@@ -75,7 +77,10 @@ function inOrder(names, run) {
 export function requestInputs(task, texts, settings) {
   const row = task.method === "stream" ? (value) => value : (value) => [value];
   const inputs = {};
-  for (const name of task.inputs) inputs[name] = row(texts[name].toWellFormed?.() ?? texts[name]);
+  for (const name of task.inputs) {
+    const text = texts[name].toWellFormed?.() ?? texts[name];
+    inputs[name] = row(name === IMAGE ? { b64: text } : text);
+  }
   if (task.form === "embedding" && texts.second_text) inputs.text.push(texts.second_text);
   for (const name of task.settings) {
     if (settings[name] !== undefined) inputs[name] = row(settings[name]);
