@@ -20,6 +20,10 @@ from tests.small_run import WORDS
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.objectives.objective import (
+    ChoiceObjective,
+    TokenChoiceObjective,
+)
 from transbeam.pipeline.objectives.kinds import contract
 from transbeam.pipeline.stage import data
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run
@@ -258,6 +262,11 @@ def test_twin(name: str, tmp_path: Path, monkeypatch) -> None:
     assert result["skipped_steps"] == 0
     evaluation = evaluate_run(invocation, on_test=has_test)
     assert np.isfinite(evaluation["loss"])
+    if isinstance(invocation.config.objective, ChoiceObjective | TokenChoiceObjective):
+        counts = np.array(evaluation["confusions"]["counts"])
+        assert counts.sum() == evaluation["predictions"]
+        accuracy = evaluation["scores"]["accuracy"]["score"]
+        assert np.isclose(counts.trace() / counts.sum(), accuracy)
     scores = yaml.safe_load((TASKS / f"{name}.yaml").read_text("utf-8"))
     for score in scores.get("evaluation", {}).get("text_scores", ()):
         assert any(found.startswith(score) for found in evaluation["scores"]), score

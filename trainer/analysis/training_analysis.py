@@ -179,7 +179,10 @@ def head_means(sums: Mapping[str, Any]) -> dict[str, list[float]]:
         by_offset = values["offsets"].sum(0) / queries  # (H, offsets)
         means["previous"] = by_offset[:, OFFSETS.index(-1)]
         means["next"] = by_offset[:, OFFSETS.index(1)]
-    return {name: np.round(x, 4).tolist() for name, x in means.items()}
+    return {
+        name: np.round(np.asarray(x, np.float64), 4).tolist()
+        for name, x in means.items()
+    }
 
 
 def special_tokens(

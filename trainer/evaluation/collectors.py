@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,10 @@ class Confusions:
         self.table += confusion(
             guesses, batch[self.target.targets], self.labels, weights
         )
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns `labels`, and `counts`: of each class how often each was guessed."""
+        return {"labels": list(self.labels), "counts": self.table.tolist()}
 
 
 @dataclass(frozen=True)

@@ -174,6 +174,8 @@ def evaluate_run(
             "documents": len(analysis.answered.answers),
             "method": plain(config.evaluation.method),
         }
+    if analysis.confusions is not None:
+        result["confusions"] = analysis.confusions.as_json()
     save_examples(folder / "errors.jsonl", analysis.examples)
     page = report(
         _title(evaluated, result),

@@ -60,7 +60,7 @@ class JsonFields:
         """
         value = self._values.get(name, otherwise)
         if not isinstance(value, str):
-            raise self._error(name, "no text")
+            raise self.error(name, "no text")
         return shorten(value)
 
     def number(self, name: str) -> float | None:
@@ -69,14 +69,14 @@ class JsonFields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._error(name, "no number")
+            raise self.error(name, "no number")
         return value if math.isfinite(value) else None
 
     def flag(self, name: str) -> bool:
         """Returns a boolean; False if it is missing."""
         value = self._values.get(name, False)
         if not isinstance(value, bool):
-            raise self._error(name, "neither true nor false")
+            raise self.error(name, "neither true nor false")
         return value
 
     def fields(self, name: str) -> "JsonFields":
@@ -87,7 +87,7 @@ class JsonFields:
         """Returns an array of any values; an empty one if it is missing."""
         value = self._values.get(name)
         if value is not None and not isinstance(value, list):
-            raise self._error(name, "no JSON array")
+            raise self.error(name, "no JSON array")
         return cast("list[Any]", value or [])
 
     def objects(self, name: str) -> list["JsonFields"]:
@@ -101,15 +101,22 @@ class JsonFields:
         """Returns an array of texts; an empty one if it is missing."""
         found = self.items(name)
         if not all(isinstance(item, str) for item in found):
-            raise self._error(name, "no array of texts")
+            raise self.error(name, "no array of texts")
         return [shorten(item) for item in found]
 
     def counts(self, name: str) -> list[int]:
         """Returns an array of counts; an empty one if it is missing."""
         found = self.items(name)
         if not all(type(item) is int and item >= 0 for item in found):
-            raise self._error(name, "no array of counts")
+            raise self.error(name, "no array of counts")
         return found
+
+    def count_rows(self, name: str) -> list[list[int]]:
+        """Returns an array of arrays of counts; an empty one if it is missing."""
+        return [
+            JsonFields({"": row}, f"{self._where}: {name}[{place}]").counts("")
+            for place, row in enumerate(self.items(name))
+        ]
 
     def numbers(self, name: str) -> dict[str, float]:
         """Returns an object of numbers, without those that are not finite."""
@@ -117,7 +124,8 @@ class JsonFields:
         found = {key: of.number(key) for key in of.names()}
         return {key: value for key, value in found.items() if value is not None}
 
-    def _error(self, name: str, what: str) -> ArtifactError:
+    def error(self, name: str, what: str) -> ArtifactError:
+        """Returns an error that a value is not what is expected, such as "no text"."""
         return ArtifactError(f"{self._where}: {name!r} is {what}")
 
 

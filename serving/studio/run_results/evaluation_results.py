@@ -17,6 +17,8 @@ from transbeam.serving.studio.run_results.stage_states import (
 
 _PATTERNS = ("*/scores.json", "*/*/scores.json")
 _MOST_EXAMPLES = 40
+_WIDEST_TABLE = 24
+_MOST_ERRORS = 20
 # Summaries of all targets, which stand beside the scores.
 _NUMBERS = (
     *("loss", "unigram_entropy", "nats_below_unigram", "variance"),
@@ -47,6 +49,7 @@ def read_evaluations(folder: Path) -> dict[str, Any] | None:
         of = result.fields("evaluation")
         found = [{"name": TRAINING, "model": None, **_scores(of, JsonFields({}, ""))}]
         found[0] |= {"summary": None, "examples": [], "report": None}
+        found[0] |= {"confusions": None}
     return {"evaluations": found}
 
 
@@ -60,6 +63,7 @@ def _read(folder: Path, file: Path) -> dict[str, Any]:
         "model": of.text("model"),
         "summary": of.text("summary"),
         **_scores(of, differences),
+        "confusions": _confusions(of) if "confusions" in of else None,
         "examples": _examples(examples) if examples.is_file() else [],
         "report": existing(folder, report),
     }
@@ -82,6 +86,26 @@ def _scores(of: JsonFields, differences: JsonFields) -> dict[str, Any]:
             for name in scores.names()
             for interval in [scores.fields(name)]
         ],
+    }
+
+
+def _confusions(evaluation: JsonFields) -> dict[str, Any]:
+    """Returns a confusion matrix if a page has room for it, and its largest errors."""
+    of = evaluation.fields("confusions")
+    labels, counts = of.texts("labels"), of.count_rows("counts")
+    if {len(labels), *map(len, counts)} != {len(counts)}:
+        raise of.error("counts", f"no table of {len(labels)} classes")
+    errors = [
+        {"target": target, "guess": guess, "count": counts[row][column]}
+        for row, target in enumerate(labels)
+        for column, guess in enumerate(labels)
+        if row != column and counts[row][column]
+    ]
+    errors.sort(key=lambda error: -error["count"])
+    return {
+        "labels": labels,
+        "counts": counts if len(labels) <= _WIDEST_TABLE else None,
+        "errors": errors[:_MOST_ERRORS],
     }
 
 

@@ -14,6 +14,7 @@ from transbeam.serving.studio.run_results.analysis_results import (
 from transbeam.serving.studio.run_results.data_results import read_data
 from transbeam.serving.studio.run_results.evaluation_results import read_evaluations
 from transbeam.serving.studio.run_results.export_results import read_exports
+from transbeam.serving.studio.run_results.head_history import read_head_history
 from transbeam.serving.studio.run_results.result_files import read_file
 from transbeam.serving.studio.run_results.sample_records import read_samples
 from transbeam.serving.studio.run_results.stage_states import (
@@ -30,11 +31,12 @@ from transbeam.serving.studio.studio_error import StudioError
 
 Reader = Callable[[Path], dict[str, Any] | None]
 
-# By name the reader of each panel, and the stage whose command makes it; the page says
-# nothing of a sweep to which a run does not belong.
+# By name the reader of each panel, and the stage whose command makes it. The page says
+# nothing of heads that a training did not analyze, or of a sweep that a run is not in.
 PANELS: Mapping[str, tuple[Reader, str | None]] = {
     "data": (read_data, DATA),
     "training": (read_training, TRAINING),
+    "heads": (read_head_history, None),
     "evaluation": (read_evaluations, EVALUATION),
     "exports": (read_exports, EXPORT),
     "analysis": (read_analysis, ANALYSIS),

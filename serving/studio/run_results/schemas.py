@@ -89,6 +89,21 @@ TRAINING = _object(
     tuple(_TRAINING_NAMES), is_imported=FLAG, is_finished=FLAG, **_TRAINING_NAMES
 )
 
+HEADS = _object(
+    steps={"description": "Of each analysis", **list_of(_MAYBE_NUMBER)},
+    idle_heads=list_of(_MAYBE_NUMBER),
+    statistics=list_of(
+        _object(
+            name=TEXT,
+            rows={"description": "Layer and head, or block", **list_of(TEXT)},
+            columns={
+                "description": "A value of each row, for each analysis",
+                **list_of(list_of(_MAYBE_NUMBER)),
+            },
+        )
+    ),
+)
+
 EVALUATIONS = _object(
     evaluations=list_of(
         _object(
@@ -106,6 +121,16 @@ EVALUATIONS = _object(
                         "description": "From the run's own model, of an export",
                         **_MAYBE_NUMBER,
                     },
+                )
+            ),
+            confusions=or_null(
+                _object(
+                    labels=list_of(TEXT),
+                    counts={
+                        "description": "Of each class how often each was guessed",
+                        **or_null(list_of(list_of(COUNT))),
+                    },
+                    errors=list_of(_object(target=TEXT, guess=TEXT, count=COUNT)),
                 )
             ),
             examples=list_of(
@@ -192,6 +217,7 @@ SWEEP = _object(
 _FOUND = {
     "data": DATA,
     "training": TRAINING,
+    "heads": HEADS,
     "evaluation": EVALUATIONS,
     "exports": EXPORTS,
     "analysis": ANALYSIS,

@@ -22,6 +22,7 @@ def check_results(browser: Browser, url: str) -> None:
         expect(page.locator(".stage[data-state='finished']")).to_have_count(6)
         expect(in_panel(page, "training", "canvas")).to_have_count(2)
         expect(in_panel(page, "training", ".readout").first).to_contain_text("1.25")
+        expect(in_panel(page, "evaluation", ".count")).to_have_text(list("3124"))
         expect(in_panel(page, "evaluation", ".example")).to_have_count(2)
         expect(in_panel(page, "evaluation", "table")).to_contain_text("0.25 to 0.75")
         expect(in_panel(page, "exports", "tbody").first).to_contain_text("64 tokens")
@@ -77,6 +78,31 @@ def check_curves(browser: Browser, url: str) -> None:
         assert "training from 2.5 to 1.5" in label, label
         page.get_by_text("The log as a table").click()
         expect(in_panel(page, "training", "tbody tr")).to_have_count(3)
+
+
+def check_head_history(browser: Browser, url: str) -> None:
+    """The heads' values over the training are read by pointer and by keyboard."""
+    with opened(browser, run_address(url)) as page:
+        canvas = in_panel(page, "heads", "canvas")
+        readout = in_panel(page, "heads", ".readout")
+        expect(in_panel(page, "heads", ".run-content")).to_contain_text("Idle heads")
+        canvas.focus()
+        page.keyboard.press("ArrowDown")
+        expect(readout).to_have_text(
+            "encoder layer 0 head 1, step 2 · Entropy (nats): 0.5"
+        )
+        page.keyboard.press("ArrowLeft")
+        expect(readout).to_contain_text("step 1 · Entropy (nats): 2")
+        page.keyboard.press("Escape")
+        canvas.hover(position={"x": canvas.bounding_box()["width"] - 9, "y": 5})
+        expect(readout).to_contain_text("head 0, step 2 · Entropy (nats): 1.5")
+        page.select_option("#run-heads-statistic", "participation_ratio")
+        page.locator("#run-heads summary").click()
+        expect(in_panel(page, "heads", "tbody tr")).to_have_count(1)
+        expect(in_panel(page, "heads", "tbody")).to_contain_text("8.5")
+        require_accessible(page)
+        page.select_option("#run", "without")
+        expect(page.locator("#run-heads")).to_be_hidden()
 
 
 def check_run_files(browser: Browser, url: str) -> None:

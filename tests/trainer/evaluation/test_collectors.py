@@ -78,4 +78,4 @@ def test_confusions_of_classes() -> None:
     for _ in range(2):
         answers = {"logits": {"guesses": np.array([0, 1, 1])}}
         confusions(answers, {"label": np.array([0, 0, 1])})
-    assert confusions.table.tolist() == [[2, 2], [0, 2]]
+    assert confusions.as_json() == {"labels": ["no", "yes"], "counts": [[2, 2], [0, 2]]}

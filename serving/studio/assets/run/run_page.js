@@ -8,6 +8,7 @@ import { fail, say } from "../base/shell.js";
 import { TEXT } from "../base/strings.js";
 import { CurvesView } from "./curves_view.js";
 import { FiguresView } from "./figures_view.js";
+import { HeadsView } from "./heads_view.js";
 import { RecordsView } from "./records_view.js";
 import { makeData, makeEvaluation, makeExports, makeStages, makeSweep } from "./run_panels.js";
 import { formatNumber, formatSeconds, makeCommand, makeContent, makeDetails, makeFacts, makeNotice, makePanel, saveButton } from "./run_parts.js";
@@ -20,12 +21,14 @@ let asking = null; // AbortController of the run that is shown
 let log = null; // where the next reading of the log begins
 const curves = new CurvesView(element("div", { className: "curves" }));
 const panels = {};
+let heads = null;
 let figures = null;
 
 export const runPage = {
   build() {
     figures = new FiguresView(null, showError);
-    for (const name of ["stages", "training", "evaluation", "exports", "data", "records", "analysis", "sweep"]) {
+    heads = new HeadsView();
+    for (const name of ["stages", "training", "heads", "evaluation", "exports", "data", "records", "analysis", "sweep"]) {
       const panel = makePanel(name, T.titles[name]);
       const content = element("div", { className: "run-content" });
       panel.append(content);
@@ -58,10 +61,12 @@ export const runPage = {
 
   forget() {
     curves.clear();
+    heads.clear();
   },
 
   redraw() {
     curves.draw();
+    heads.draw();
   },
 };
 
@@ -78,7 +83,9 @@ async function showResults(signal) {
   show("exports", makeContent(found.exports, (exports) => [...makeExports(exports, missing), ...phonePicture(exports, signal)]));
   show("analysis", makeContent(found.analysis, (analysis) => figures.parts(analysis, run, signal)), found.analysis.found?.report);
   show("sweep", makeContent(found.sweep, makeSweep));
-  panels.sweep.panel.hidden = !found.sweep.found && !found.sweep.error;
+  show("heads", makeContent(found.heads, (history) => heads.show(history)));
+  for (const name of ["heads", "sweep"]) panels[name].panel.hidden = !found[name].found && !found[name].error;
+  heads.draw();
   showRecords(found.data.found, signal);
 }
 

@@ -130,6 +130,7 @@ export function makeEvaluation(of) {
     columns.splice(3, 0, [T.difference, (row) => formatNumber(row.difference), "number"]);
   }
   if (of.scores.length) parts.push(makeTable(T.scoresCaption, columns, of.scores));
+  if (of.confusions) parts.push(...makeConfusions(of.confusions));
   if (of.examples.length) {
     const rest = of.examples.slice(FEW_EXAMPLES);
     parts.push(element("h3", T.errors), element("p", { className: "hint" }, T.errorsHint));
@@ -157,6 +158,31 @@ function makeInterval({ score, low, high }) {
   const line = element("span", { className: "interval" }, bar, point);
   line.ariaHidden = "true";
   return line;
+}
+
+// A table of right classes and guesses, with more color for a larger share of the row;
+// of many classes only the most frequent errors.
+function makeConfusions({ labels, counts, errors }) {
+  const columns = [
+    [T.target, (error) => error.target],
+    [T.guess, (error) => error.guess],
+    [T.times, (error) => formatNumber(error.count), "number"],
+  ];
+  const list = makeTable(T.frequentErrors, columns, errors);
+  if (!counts) return [element("h3", T.confusions), list];
+  const rows = counts.map((row, number) => ({ label: labels[number], number, row, all: row.reduce((sum, count) => sum + count, 0) }));
+  const cells = labels.map((label, column) => [
+    label,
+    ({ row, number, all }) => {
+      const cell = element("span", { className: column === number ? "count right" : "count" }, formatNumber(row[column]));
+      cell.style.setProperty("--share", all ? row[column] / all : 0);
+      return cell;
+    },
+    "number",
+  ]);
+  const table = makeTable(T.confusionsCaption, [[T.target, (row) => row.label], ...cells], rows);
+  table.classList.add("confusions");
+  return [element("h3", T.confusions), table];
 }
 
 function makeExample(example) {

@@ -33,6 +33,14 @@ LOG = "".join(
 )
 
 
+def analysis_line(step: int, *entropy: float) -> str:
+    """Returns a line of the log of a training's analyses, of one layer."""
+    layers = {"encoder_layer_0/self_attention": {"entropy": entropy}}
+    ratios = {"encoder_layer_0": 8.5}
+    line = {"step": step, "layers": layers, "participation_ratio": ratios}
+    return json.dumps({**line, "idle_heads": 1}) + "\n"
+
+
 def write_json_file(path: Path, value: Any) -> None:
     """Writes a JSON file and its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,6 +132,8 @@ def _write_training(folder: Path) -> None:
     }
     _finish(Stage(folder, "training", "transbeam train"), result)
     (folder / "training/metrics.jsonl").write_text(LOG)
+    lines = analysis_line(1, 2.5, 2.0), analysis_line(2, 1.5, 0.5)
+    (folder / "training/analysis.jsonl").write_text("".join(lines))
     (folder / "training/report.html").write_text("<p>report</p>")
 
 
@@ -135,6 +145,7 @@ def _write_evaluation(folder: Path) -> None:
         "loss": 1.25,
         "documents": 4,
         "scores": {"accuracy": interval, "perplexity": {**interval, "score": None}},
+        "confusions": {"labels": ["a", HOSTILE], "counts": [[3, 1], [2, 4]]},
     }
     write_json_file(folder / "scores.json", scores)
     example = {"source": HOSTILE, "offset": 3, "nats": 2.5, "text": HOSTILE}

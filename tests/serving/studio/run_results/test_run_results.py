@@ -1,6 +1,7 @@
 """Results of a run, panel by panel: whole, missing, damaged."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import jsonschema
@@ -9,6 +10,7 @@ import pytest
 from tests.serving.studio.run_results.sample_results import (
     HOSTILE,
     PARITY,
+    analysis_line,
     write_json_file,
     write_sample_results,
 )
@@ -50,6 +52,30 @@ def test_a_whole_run(run):
     assert evaluation["name"] == "validation"
     assert [score["score"] for score in evaluation["scores"]] == [0.5, None]
     assert evaluation["examples"][0]["text"] == HOSTILE
+    assert evaluation["confusions"] == {
+        "labels": ["a", HOSTILE],
+        "counts": [[3, 1], [2, 4]],
+        "errors": [
+            {"target": HOSTILE, "guess": "a", "count": 2},
+            {"target": "a", "guess": HOSTILE, "count": 1},
+        ],
+    }
+    assert found["heads"]["found"] == {
+        "steps": [1, 2],
+        "idle_heads": [1, 1],
+        "statistics": [
+            {
+                "name": "entropy",
+                "rows": [f"encoder_layer_0/self_attention, {n}" for n in (0, 1)],
+                "columns": [[2.5, 2.0], [1.5, 0.5]],
+            },
+            {
+                "name": "participation_ratio",
+                "rows": ["encoder_layer_0"],
+                "columns": [[8.5], [8.5]],
+            },
+        ],
+    }
     assert len(evaluation["examples"][1]["text"]) < 3000
     exports = found["exports"]["found"]
     assert [form["bytes"] for form in exports["forms"]] == [100, 50, 25]
@@ -167,6 +193,43 @@ def test_a_file_that_is_a_folder_or_has_no_permission_is_damage(run):
     assert read(run)["analysis"]["found"] is None
     (run / "data/manifest.json").unlink()
     assert "cannot be read" in read(run)["data"]["error"]
+
+
+def test_many_analyses_of_a_training_are_spread(run):
+    lines = [analysis_line(step, float(step)) for step in range(1000)]
+    # The last one is being written.
+    log = "".join(lines) + analysis_line(1000, 0.0)[:-9]
+    (run / "training/analysis.jsonl").write_text(log)
+    found = read(run)["heads"]["found"]
+    steps = found["steps"]
+    assert (len(steps), steps[0], steps[-1]) == (64, 0, 999)
+    assert found["statistics"][0]["columns"] == [[step] for step in steps]
+    assert {b - a for a, b in pairwise(steps)} <= {15, 16}
+
+
+@pytest.mark.parametrize("other", [(2.5,), (2.5, "a"), (2.5, None), 3])
+def test_an_analysis_of_other_heads_is_damage(run, other):
+    lines = [analysis_line(1, *other) if other != 3 else "3\n", analysis_line(2, 1, 2)]
+    (run / "training/analysis.jsonl").write_text("".join(lines))
+    found = read(run)
+    assert found["heads"]["found"] is None
+    assert "analysis.jsonl" in found["heads"]["error"]
+    assert found["training"]["error"] is None
+
+
+def test_of_many_classes_only_the_largest_errors_are_shown(run):
+    file = run / "evaluation/validation/scores.json"
+    labels = [f"class {n}" for n in range(40)]
+    counts = [[row + column for column in range(40)] for row in range(40)]
+    confusions = {"labels": labels, "counts": counts}
+    write_json_file(file, json.loads(file.read_text()) | {"confusions": confusions})
+    [evaluation] = read(run)["evaluation"]["found"]["evaluations"]
+    assert evaluation["confusions"]["counts"] is None
+    errors = evaluation["confusions"]["errors"]
+    assert [len(errors), errors[0]] == [
+        20,
+        {"target": "class 38", "guess": "class 39", "count": 77},
+    ]
 
 
 def test_the_table_of_a_sweep(run):
