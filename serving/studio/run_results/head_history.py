@@ -1,4 +1,4 @@
-"""How the heads of a model changed while it trained: `training.analyze_every`."""
+"""Changes of a model's heads while it trained: `training.analyze_every`."""
 
 from collections.abc import Sequence
 from pathlib import Path
