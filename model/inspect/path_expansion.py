@@ -8,7 +8,7 @@ virtual heads. What biases add, along whatever path, is one further term.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -44,6 +44,12 @@ class PathExpansion:
     vectors: Any
     bias: Any
     model: keras.Model
+
+    def at(self, position: int) -> "PathExpansion":
+        """Returns the terms of one position, `T` = 1."""
+        one = slice(position, position + 1)
+        vectors, bias = self.vectors[:, :, one], self.bias[:, one]
+        return replace(self, vectors=vectors, bias=bias)
 
     def logits(self) -> Iterator[tuple[HeadPath | None, Any]]:
         """Yields each path's term of the logits, float32 `(B, T, V)`; last the biases'.

@@ -17,6 +17,10 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.analysis.base.analysis_context import AnalysisContext
 from transbeam.trainer.analysis.base.piece_labels import label_pieces
 from transbeam.trainer.analysis.circuits.circuit_figures import draw_contributions
+from transbeam.trainer.analysis.circuits.prediction_paths import (
+    PredictionPaths,
+    expand_prediction,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,12 +35,16 @@ class AttributedPrediction:
         against: The piece of the second.
         position: The position in the text at which they are predicted.
         attribution: The difference of their logits, and its parts: one row.
+        paths: The same as a sum over paths, of an attention-only model.
+        notes: The reason why an attention-only model has no paths here.
     """
 
     predicted: str
     against: str
     position: int
     attribution: LogitAttribution
+    paths: PredictionPaths | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def difference(self) -> float:
@@ -51,11 +59,14 @@ class AttributedPrediction:
         named = ", ".join(
             f"{labels[index]} ({values[index]:+.2f})" for index in largest
         )
-        return (
+        sentence = (
             f"In text {text}, after token {self.position}, the logit of "
             f"{self.predicted!r} is {self.difference:.2f} above that of "
             f"{self.against!r}; the largest contributions are of {named}."
         )
+        if self.paths is None:
+            return sentence
+        return f"{sentence} {self.paths.summarize()}"
 
     def tabulate(self) -> pa.Table:
         """Returns a table with a row for each part; `head` is null where it is none."""
@@ -74,10 +85,19 @@ class AttributedPrediction:
     def draw(self) -> "Figure":
         """Draws the contributions."""
         return draw_contributions(
-            self._label_parts(),
-            self.attribution.contributions[0],
+            self._label_parts(), self.attribution.contributions[0], self._meaning
+        )
+
+    def draw_paths(self) -> "Figure":
+        """Draws the terms of the paths."""
+        assert self.paths is not None
+        return self.paths.draw(self._meaning)
+
+    @property
+    def _meaning(self) -> str:
+        return (
             f"contribution to the logit of {self.predicted!r} less that of "
-            f"{self.against!r}",
+            f"{self.against!r}"
         )
 
     def _label_parts(self) -> list[str]:
@@ -100,7 +120,7 @@ def attribute_prediction(
     Raises:
         ConfigError: There is no such position; or see `attribute_logits`.
     """
-    find_linear_stack(context.model)
+    stack = find_linear_stack(context.model)
     row = context.texts.rows[text]
     length = len(row["token_ids"])
     if position is None:
@@ -117,7 +137,14 @@ def attribute_prediction(
     second, first = np.argsort(logits)[-2:]
     found = attribute_logits(context.model, batch.inputs, [position], [first], [second])
     predicted, against = label_pieces(context.tokenizer, (first, second))
-    return AttributedPrediction(predicted, against, position, found)
+    prediction = AttributedPrediction(predicted, against, position, found)
+    if any(block.feedforward is not None for block in stack.blocks):
+        return prediction
+    try:
+        paths = expand_prediction(context.model, batch.inputs, position, first, second)
+    except ConfigError as error:
+        return replace(prediction, notes=(f"No paths: {error}.",))
+    return replace(prediction, paths=paths)
 
 
 def _find_last(token_ids: np.ndarray, tokenizer: Tokenizer) -> int:

@@ -93,7 +93,11 @@ def analyze_circuits(
         notes.append(f"No attribution: {error}.")
     else:
         tables["attribution"], figures["attribution"] = found.tabulate(), found.draw()
+        if found.paths is not None:
+            tables["paths"] = found.paths.tabulate()
+            figures["paths"] = found.draw_paths()
         sentences.append(found.summarize(text))
+        notes.extend(found.notes)
         numbers["attribution"] = {
             "text": text,
             "position": found.position,

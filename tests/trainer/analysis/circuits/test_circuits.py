@@ -9,10 +9,12 @@ from tests.model.conftest import VOCABULARY_SIZE, small_config
 from tests.model.inspect.decoders import HEADS, LAYERS, make_decoder
 from tests.trainer.analysis.numbered_texts import make_context
 from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.block import NoFeedForwardConfig
 from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.adaptation.quantization import quantise
 from transbeam.model.build import build_model
+from transbeam.model.inspect import path_expansion
 from transbeam.model.inspect.circuits import (
     compute_composition_scores,
     compute_copying_scores,
@@ -93,6 +95,49 @@ def test_an_attributed_prediction(randomise):
         numbers["difference"], abs=1e-4
     )
     assert table["head"].null_count == len(table) - LAYERS * HEADS
+
+
+def test_a_prediction_of_an_attention_only_model_is_a_sum_over_paths(randomise):
+    model = make_decoder(randomise, num_layers=2, feedforward=NoFeedForwardConfig())
+    part = analyze_circuits(make_context(model), text=3)
+    rows = part.tables["paths"].to_pylist()
+    assert [row["path"] for row in rows[:: len(rows) - 1]] == ["direct", "biases"]
+    assert len(rows) == (1 + HEADS) ** 2 + 1
+    assert [row["heads"] for row in rows].count(2) == HEADS**2
+    numbers = part.numbers["attribution"]
+    total = sum(row["contribution"] for row in rows)
+    assert total == pytest.approx(numbers["difference"], abs=1e-4)
+    assert "largest terms" in part.summary
+    assert "paths" in part.figures
+
+
+def test_without_biases_a_last_head_is_attributed_what_its_paths_add(randomise):
+    model = make_decoder(randomise, num_layers=2, feedforward=NoFeedForwardConfig())
+    for weight in model.weights:
+        if weight.path.endswith(("/bias", "/beta")):
+            weight.assign(np.zeros(weight.shape))
+    part = analyze_circuits(make_context(model))
+    through = dict.fromkeys(range(HEADS), 0.0)
+    for row in part.tables["paths"].to_pylist():
+        layer, _, head = row["path"].rpartition(" ")[2].partition(".")
+        if layer == "1":
+            through[int(head)] += row["contribution"]
+    attributed = {
+        part["head"]: pytest.approx(part["contribution"], abs=1e-4)
+        for part in part.numbers["attribution"]["parts"]
+        if part["layer"] == "decoder_layer_1/self_attention"
+        and part["head"] is not None
+    }
+    assert through == attributed
+    assert part.tables["paths"]["contribution"].to_pylist()[-1] == 0
+
+
+def test_too_many_paths_are_told(randomise, monkeypatch):
+    monkeypatch.setattr(path_expansion, "MOST_PATHS", 3)
+    model = make_decoder(randomise, num_layers=2, feedforward=NoFeedForwardConfig())
+    part = analyze_circuits(make_context(model))
+    assert "paths" not in part.tables
+    assert [note.partition(":")[0] for note in part.notes] == ["No paths"]
 
 
 def test_files(randomise, tmp_path):
