@@ -3,7 +3,8 @@
 Two heads without parameters are references: one that attends to all keys alike, and one
 whose weights fall with the distance. What a role is must be more than theirs.
 
-Shapes: `B` batch, `H` heads, `T` tokens, `K` offsets, `D` width of vectors.
+Shapes: `B` batch, `H` heads, `T` tokens, `K` offsets, `D` width of vectors. `A` is the
+number of heads, or 1 if all heads see the same keys.
 
 References:
     - [Voita et al., 2019](https://arxiv.org/abs/1905.09418), section 5
@@ -26,12 +27,12 @@ class RoleSums(NamedTuple):
 
     Attributes:
         offset: `(B, H, K)`, weights at each offset.
-        offset_queries: `(B, K)`, queries that can attend there.
+        offset_queries: `(B, H, K)`, queries that can attend there.
         distant: `(B, H)`, weights of distant tokens of the text.
-        distant_queries: `(B,)`, queries that can attend to one.
+        distant_queries: `(B, H)`, queries that can attend to one.
         delimiter: `(B, H)`, weights of special tokens and the first token.
         first: `(B, H)`, weights of the first token alone.
-        queries: `(B,)`, all queries.
+        queries: `(B, H)`, all queries.
         semantic: `(B, H)`, rank correlations of weights and similarities.
         semantic_queries: `(B, H)`, queries that have one.
     """
@@ -47,27 +48,29 @@ class RoleSums(NamedTuple):
     semantic_queries: Any
 
 
-def make_reference_heads(allowed: Any) -> Any:
+def make_reference_heads(allowed: Any) -> tuple[Any, Any]:
     """Returns the weights of two heads: uniform, and falling with the distance.
 
     Args:
-        allowed: bool `(B, T, T)`, true where a query may attend to a key.
+        allowed: bool `(B, A, T, T)`, true where a query may attend to a key.
 
     Returns:
-        float32 `(B, 2, T, T)`; the second head's weights are proportional to
+        Both float32 `(B, A, T, T)`; the second head's weights are proportional to
         `1 / (1 + |i - j|)`.
 
     Example:
-    >>> heads = make_reference_heads(ops.ones((1, 2, 2), dtype="bool"))
-    >>> ops.convert_to_numpy(heads)[0, :, 0].round(3)
-    array([[0.5  , 0.5  ],
-           [0.667, 0.333]], dtype=float32)
+    >>> heads = make_reference_heads(ops.ones((1, 1, 2, 2), dtype="bool"))
+    >>> [ops.convert_to_numpy(head)[0, 0, 0].round(3).tolist() for head in heads]
+    [[0.5, 0.5], [0.6669999957084656, 0.3330000042915344]]
     """
     allowed = ops.cast(allowed, "float32")
     nearness = 1.0 / (1.0 + ops.cast(_distances(allowed), "float32"))
-    weights = ops.stack([allowed, allowed * nearness], axis=1)
-    total = ops.sum(weights, axis=-1, keepdims=True)
-    return weights / ops.maximum(total, keras.config.epsilon())
+
+    def normalize(weights):
+        total = ops.sum(weights, axis=-1, keepdims=True)
+        return weights / ops.maximum(total, keras.config.epsilon())
+
+    return normalize(allowed), normalize(allowed * nearness)
 
 
 def sum_role_statistics(
@@ -83,7 +86,7 @@ def sum_role_statistics(
 
     Args:
         probabilities: `(B, H, T, T)`.
-        allowed: bool `(B, T, T)`, true where a query may attend to a key.
+        allowed: bool `(B, A, T, T)`, true where a query may attend to a key.
         is_text: bool `(B, T)`, false for special tokens and padding.
         similarity: `(B, T, T)`, of the tokens' input vectors, as computed by
             `compare_vectors`.
@@ -94,29 +97,30 @@ def sum_role_statistics(
     position = ops.arange(ops.shape(allowed)[-1])
     query = ops.cast(ops.logical_and(is_text, position > 0), "float32")
     # Keys of each query: a text's token that is distant, and all but the text's.
-    is_key = ops.logical_and(allowed, is_text[:, None])
+    is_key = ops.logical_and(allowed, is_text[:, None, None])
     distant = ops.logical_and(is_key, distance > far)
     delimiter = ops.logical_or(ops.logical_not(is_text), position == 0)
+    delimiter = ops.logical_and(allowed, delimiter[:, None, None])
     weights = ops.cast(probabilities, "float32") * query[:, None, :, None]
 
     # At an offset there is one key at most, so that a mask of its pairs sums weights.
     shifts = position[None, :] - position[:, None]
     at = ops.cast(ops.convert_to_tensor(offsets)[:, None, None] == shifts, "float32")
-    pairs = ops.cast(allowed, "float32") * query[:, :, None]
+    pairs = ops.cast(allowed, "float32") * query[:, None, :, None]
 
-    others = ops.logical_and(is_key, distance > 0)[:, None]
+    others = ops.logical_and(is_key, distance > 0)
     correlation, defined = correlate_ranks(probabilities, similarity[:, None], others)
     defined = ops.cast(defined, "float32") * query[:, None]
+    has_distant = ops.cast(ops.any(distant, axis=-1), "float32")
+    none = ops.zeros_like(weights[..., 0, 0])  # of each head
     return RoleSums(
         offset=ops.einsum("bhij,kij->bhk", weights, at),
-        offset_queries=ops.einsum("bij,kij->bk", pairs, at),
+        offset_queries=ops.einsum("bhij,kij->bhk", pairs, at) + none[..., None],
         distant=_sum_pairs(weights, distant),
-        distant_queries=ops.sum(
-            query * ops.cast(ops.any(distant, axis=-1), "float32"), axis=-1
-        ),
-        delimiter=_sum_pairs(weights, ops.logical_and(allowed, delimiter[:, None])),
+        distant_queries=ops.sum(query[:, None] * has_distant, axis=-1) + none,
+        delimiter=_sum_pairs(weights, delimiter),
         first=ops.sum(weights[..., 0], axis=-1),
-        queries=ops.sum(query, axis=-1),
+        queries=ops.sum(query, axis=-1)[:, None] + none,
         semantic=ops.sum(correlation * defined, axis=-1),
         semantic_queries=ops.sum(defined, axis=-1),
     )
@@ -149,4 +153,4 @@ def _distances(pairs: Any) -> Any:
 
 
 def _sum_pairs(weights: Any, pairs: Any) -> Any:
-    return ops.einsum("bhij,bij->bh", weights, ops.cast(pairs, "float32"))
+    return ops.sum(ops.where(pairs, weights, 0.0), axis=(-2, -1))

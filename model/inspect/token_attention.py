@@ -51,19 +51,61 @@ def read_token_attention(
            [0, 1, 1, 1],
            [0, 0, 1, 1]])
     """
-    found: dict[str, Any] = {}
+    found = read_visible_attention(model, inputs)
+    return {path: weights for path, (weights, _) in found.items()}
+
+
+def read_visible_attention(
+    model: keras.Model, inputs: Mapping[str, Any]
+) -> dict[str, tuple[Any, Any]]:
+    """Computes the weights between tokens, and the pairs that a kind of attention has.
+
+    Args:
+        model: See `read_token_attention`.
+        inputs: Its inputs.
+
+    Returns:
+        By the path of the layer the weights, see `read_token_attention`, and bool `(B,
+        A, T, S)`, true where a query may attend to a key; `A` is the number of heads,
+        or 1 if all see the same keys.
+
+    Raises:
+        ConfigError: See `observe_heads`.
+
+    Example:
+    >>> from transbeam.configs.schema.model import DecoderConfig
+    >>> from transbeam.model.decoder import build_decoder
+    >>> ones = ops.ones((1, 3), dtype="int32")
+    >>> decoder = build_decoder(DecoderConfig(num_layers=1, hidden_dim=8), 10)
+    >>> found = read_visible_attention(
+    ...     decoder, {"token_ids": ones, "padding_mask": ones}
+    ... )
+    >>> weights, visible = found["decoder_layer_0/self_attention"]
+    >>> ops.convert_to_numpy(visible)[0, 0].astype(int)
+    array([[1, 0, 0],
+           [1, 1, 0],
+           [1, 1, 1]])
+    """
+    found: dict[str, tuple[Any, Any]] = {}
 
     def unfold(layer: Attention, keys: AttendedKeys, weights: HeadWeights) -> None:
         if isinstance(layer, LowRankAttention):
             return
-        pairs = weights.values
-        if not isinstance(weights, RowWeights):
+        pairs, visible = weights.values, weights.visible
+        if isinstance(weights, RowWeights):
+            shape = ops.shape(pairs)
+            visible = visible + ops.zeros((shape[0], 1, *shape[2:]), visible.dtype)
+        else:
             batch = ops.shape(pairs)[1]
             one_hot = ops.eye(_count_tokens(inputs, layer.path), dtype="float32")
-            one_hot = ops.repeat(one_hot[None], batch, axis=0)
-            pairs = weights.sum_by_query(ops.matmul(pairs, weights.at_keys(one_hot)))
+            one_hot = weights.at_keys(ops.repeat(one_hot[None], batch, axis=0))
+            pairs = weights.sum_by_query(ops.matmul(pairs, one_hot))
+            visible = visible + ops.zeros_like(weights.values[:, :, :1])
+            visible = weights.sum_by_query(ops.matmul(visible, one_hot))
         # Global tokens, or outermost blocks, come after all other queries.
-        found[layer.path] = found.get(layer.path, 0.0) + pairs
+        before = found.get(layer.path, (0.0, False))
+        visible = ops.logical_or(before[1], visible > 0)
+        found[layer.path] = before[0] + pairs, visible
 
     with observe_heads(model, unfold):
         model(inputs, training=False)

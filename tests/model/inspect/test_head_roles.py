@@ -25,7 +25,8 @@ def case(request):
     allowed = np.repeat(real[:, None], 7, axis=1)
     if request.param:
         allowed = allowed & np.tril(np.ones((7, 7), bool))
-    maps = generator.random((2, 3, 7, 7)) * allowed[:, None]
+    allowed = allowed[:, None]
+    maps = generator.random((2, 3, 7, 7)) * allowed
     maps /= maps.sum(axis=-1, keepdims=True)
     maps = maps.astype("float32")
     similarity = ops.convert_to_numpy(compare_vectors(generator.normal(size=(2, 7, 5))))
@@ -42,12 +43,12 @@ def test_against_a_loop(case):
     found = summed(case)
     for b, length in enumerate(LENGTHS):
         queries = [i for i in range(1, length) if is_text[b, i]]
-        assert found["queries"][b] == len(queries)
+        assert found["queries"][b].tolist() == [len(queries)] * 3
         for h in range(3):
             offset, seen = np.zeros(3), np.zeros(3)
             distant, far_queries, delimiter, semantic, defined = 0.0, 0, 0.0, 0.0, 0
             for i in queries:
-                keys = [j for j in range(length) if allowed[b, i, j]]
+                keys = [j for j in range(length) if allowed[b, 0, i, j]]
                 for k, shift in enumerate(OFFSETS):
                     if i + shift in keys:
                         offset[k] += maps[b, h, i, i + shift]
@@ -63,9 +64,9 @@ def test_against_a_loop(case):
                     semantic += stats.spearmanr(x, y).statistic
                     defined += 1
             np.testing.assert_allclose(found["offset"][b, h], offset, atol=1e-5)
-            np.testing.assert_array_equal(found["offset_queries"][b], seen)
+            np.testing.assert_array_equal(found["offset_queries"][b, h], seen)
             assert found["distant"][b, h] == pytest.approx(distant, abs=1e-5)
-            assert found["distant_queries"][b] == far_queries
+            assert found["distant_queries"][b, h] == far_queries
             assert found["delimiter"][b, h] == pytest.approx(delimiter, abs=1e-5)
             first = maps[b, h, queries, 0].sum()
             assert found["first"][b, h] == pytest.approx(first, abs=1e-5)
@@ -73,30 +74,45 @@ def test_against_a_loop(case):
             assert found["semantic_queries"][b, h] == defined
 
 
+def test_heads_may_see_different_keys(case):
+    maps, allowed, is_text, similarity = case
+    visible = np.repeat(allowed, 3, axis=1)
+    visible[:, 1] &= np.abs(np.arange(7)[:, None] - np.arange(7)) < 2
+    maps = maps * visible
+    found = summed((maps, visible, is_text, similarity))
+    for head in range(3):
+        one = slice(head, head + 1)
+        alone = summed((maps[:, one], visible[:, one], is_text, similarity))
+        for name, values in found.items():
+            np.testing.assert_allclose(values[:, one], alone[name], atol=1e-6)
+    assert not found["distant_queries"][:, 1].any()
+    assert not found["offset_queries"][:, 1, 0].any()
+
+
 def test_padding_changes_nothing(case):
     maps, allowed, is_text, similarity = (part[1:, ..., :4] for part in case)
-    shorter = summed((maps[:, :, :4], allowed[:, :4], is_text, similarity[:, :4]))
+    shorter = summed((maps[:, :, :4], allowed[:, :, :4], is_text, similarity[:, :4]))
     for name, values in summed(case).items():
         np.testing.assert_allclose(values[1:], shorter[name], atol=1e-5)
 
 
 def test_reference_heads(case):
     allowed = case[1]
-    heads = ops.convert_to_numpy(make_reference_heads(allowed))
+    uniform, near = map(ops.convert_to_numpy, make_reference_heads(allowed))
     seen = allowed.any(axis=-1)
-    np.testing.assert_allclose(heads.sum(axis=-1)[:, 0][seen], 1.0, rtol=1e-6)
-    np.testing.assert_allclose(heads.sum(axis=-1)[:, 1][seen], 1.0, rtol=1e-6)
-    assert not (heads * ~allowed[:, None]).any()
-    number = allowed.sum(axis=-1)
-    np.testing.assert_allclose(heads[0, 0, 2][allowed[0, 2]], 1 / number[0, 2])
-    near = heads[0, 1, 3]
+    for head in (uniform, near):
+        np.testing.assert_allclose(head.sum(axis=-1)[seen], 1.0, rtol=1e-6)
+        assert not (head * ~allowed).any()
+    row = allowed[0, 0, 2]
+    np.testing.assert_allclose(uniform[0, 0, 2][row], 1 / row.sum())
+    near = near[0, 0, 3]
     assert near[2] == pytest.approx(near[3] / 2)
     assert near[1] == pytest.approx(near[3] / 3)
 
 
 def test_heads_with_one_role():
     """A previous-token head, one on the last token, and one that follows meaning."""
-    allowed = np.ones((1, 6, 6), bool)
+    allowed = np.ones((1, 1, 6, 6), bool)
     is_text = np.array([[False, True, True, True, True, False]])
     vectors = np.random.default_rng(0).normal(size=(1, 6, 3))
     similarity = ops.convert_to_numpy(compare_vectors(vectors))

@@ -15,7 +15,10 @@ from transbeam.configs.schema.attention import (
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.model.encoder import build_encoder
 from transbeam.model.inspect.attention_maps import attention_probabilities
-from transbeam.model.inspect.token_attention import read_token_attention
+from transbeam.model.inspect.token_attention import (
+    read_token_attention,
+    read_visible_attention,
+)
 from transbeam.model.inspect.word_attention import read_word_attention
 
 LENGTH, REAL = 24, 19
@@ -62,6 +65,11 @@ def test_words_of_one_token_each(attention):
             sums, np.broadcast_to(MASK[:, None], sums.shape), atol=1e-5
         )
         assert not weights[1, :, :, REAL:].any()
+    for weights, visible in read_visible_attention(model, INPUTS).values():
+        # Each key that a query may attend to has some weight.
+        some = ops.convert_to_numpy(weights) > 0
+        seen = np.broadcast_to(ops.convert_to_numpy(visible), some.shape)
+        np.testing.assert_array_equal(seen, some)
 
 
 def test_full_attention_is_as_it_was_computed():

@@ -83,7 +83,7 @@ def draw_contributions(
     colors = [COLORS[0] if value >= 0 else COLORS[1] for value in values]
     axes.barh(range(len(names)), values, color=colors)
     axes.set_yticks(range(len(names)), names, size=7)
-    axes.invert_yaxis()
+    axes.set_ylim(len(names) - 0.4, -0.6)  # the first one is at the top
     axes.axvline(0, color="gray", linewidth=0.6)
     axes.set_xlabel(meaning, parse_math=False)
     return figure

@@ -1,24 +1,22 @@
 """Scores of heads for roles: numbers from 0 to 1, each beside a baseline."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from transbeam.model.adaptation.head_pruning import attention_layers
-from transbeam.model.inspect.attention_maps import attention_probabilities
 from transbeam.model.inspect.head_roles import (
     RoleSums,
     compare_vectors,
     make_reference_heads,
     sum_role_statistics,
 )
-from transbeam.model.layers.attention.full import MultiHeadAttention
-from transbeam.model.layers.masks import attention_mask
+from transbeam.model.inspect.token_attention import read_visible_attention
 from transbeam.trainer.analysis.base.analysis_context import (
     AnalysisContext,
     AnalyzedTexts,
@@ -51,9 +49,20 @@ OFFSETS = tuple(offset for offset in range(-FAR, FAR + 1) if offset)
 # Ranks of weights are sorted for each query of each head.
 _MOST_TEXTS, _MOST_TOKENS = 200, 2048
 _CHANCE = 0.5  # of two nouns
-# Sums that each head has its own of.
-_BY_HEAD = ("offset", "distant", "delimiter", "first", "semantic", "semantic_queries")
-_UNIFORM, _NEAR = -2, -1  # the reference heads, behind the model's
+
+
+class RoleTable(NamedTuple):
+    """Sums of all heads, and of the references that see the same keys.
+
+    Attributes:
+        heads: Of the model's heads.
+        uniform: Of heads whose weights are all alike, one for each of the model's.
+        near: Of heads whose weights fall with the distance.
+    """
+
+    heads: RoleSums
+    uniform: RoleSums
+    near: RoleSums
 
 
 @dataclass(frozen=True)
@@ -97,46 +106,60 @@ def score_text_roles(context: AnalysisContext) -> list[RoleScore]:
         context: The model and its texts, of which at most 200 are read.
 
     Returns:
-        The scores of heads of full attention: in the windows of others, the baselines
-        are not those of the text.
+        The scores. In windows and blocks of tokens, a query can attend to the tokens
+        there, and the baselines are of these.
+
+    Raises:
+        ConfigError: No head of the model attends to tokens.
     """
-    heads = _list_full_heads(context.model)
-    if not heads:
-        return []
-    sums = _sum_texts(context)
+    names = list_heads(context.model)
+    heads, uniform, near = _sum_texts(context)
     seed = context.seed
-    per_offset = sums.offset_queries[:, None]  # (texts, 1, K)
     with np.errstate(invalid="ignore"):
-        shares = sums.offset.sum(axis=0) / per_offset.sum(axis=0)  # (heads + 2, K)
-    best = np.argmax(np.nan_to_num(shares, nan=-1.0), axis=1)
-    positional = _ratio_intervals(
-        np.take_along_axis(sums.offset, best[None, :, None], axis=2)[..., 0],
-        sums.offset_queries[:, best],
-        seed,
-    )
-    scores = [
-        RoleScore(
-            POSITIONAL,
-            name,
-            end,
-            float(shares[_UNIFORM, offset]),
-            f"offset {OFFSETS[offset]:+d}",
-        )
-        for name, end, offset in zip(heads, positional, best, strict=False)
-    ]
-    first = sums.first.sum(axis=0) / np.maximum(sums.delimiter.sum(axis=0), 1e-9)
-    far = [f"beyond {FAR} tokens"] * len(heads)
-    on_first = [f"{share:.0%} on the first" for share in first]
+        shares = heads.offset.sum(axis=0) / heads.offset_queries.sum(axis=0)  # (H, K)
+    best = np.argmax(np.nan_to_num(shares, nan=-1.0), axis=1)[None, :, None]
+    first = heads.first.sum(axis=0) / np.maximum(heads.delimiter.sum(axis=0), 1e-9)
+
+    def at_best(sums: np.ndarray) -> np.ndarray:
+        return np.take_along_axis(sums, best, axis=2)[..., 0]
+
+    scores = []
     for role, values, queries, reference, details in (
-        (LONG_RANGE, sums.distant, sums.distant_queries, _UNIFORM, far),
-        (DELIMITER, sums.delimiter, sums.queries, _UNIFORM, on_first),
-        (SEMANTIC, sums.semantic, sums.semantic_queries, _NEAR, [""] * len(heads)),
+        (
+            POSITIONAL,
+            at_best(heads.offset),
+            at_best(heads.offset_queries),
+            (at_best(uniform.offset), at_best(uniform.offset_queries)),
+            [f"offset {OFFSETS[k]:+d}" for k in best.ravel()],
+        ),
+        (
+            LONG_RANGE,
+            heads.distant,
+            heads.distant_queries,
+            (uniform.distant, uniform.distant_queries),
+            [f"beyond {FAR} tokens"] * len(names),
+        ),
+        (
+            DELIMITER,
+            heads.delimiter,
+            heads.queries,
+            (uniform.delimiter, uniform.queries),
+            [f"{share:.0%} on the first" for share in first],
+        ),
+        (
+            SEMANTIC,
+            heads.semantic,
+            heads.semantic_queries,
+            (near.semantic, near.semantic_queries),
+            [""] * len(names),
+        ),
     ):
-        queries = np.broadcast_to(queries.reshape(len(values), -1), values.shape)
+        sums, counts = (part.sum(axis=0) for part in reference)
+        baselines = np.clip(sums / np.maximum(counts, 1), 0, 1)
         ends = [_clip(end) for end in _ratio_intervals(values, queries, seed)]
         scores += [
-            RoleScore(role, name, end, ends[reference].score, detail)
-            for name, end, detail in zip(heads, ends, details, strict=False)
+            RoleScore(role, *of)
+            for of in zip(names, ends, baselines.tolist(), details, strict=True)
         ]
     return [score for score in scores if np.isfinite(score.score.score)]
 
@@ -219,17 +242,8 @@ def _as_role(score: RelationScore) -> RoleScore:
     return RoleScore(SYNTACTIC, score.name, _clip(gain), 0.0, detail)
 
 
-def _list_full_heads(model: keras.Model) -> list[HeadName]:
-    layers = attention_layers(model)
-    return [
-        name
-        for name in list_heads(model)
-        if isinstance(layers[name.layer], MultiHeadAttention)
-    ]
-
-
-def _sum_texts(context: AnalysisContext) -> RoleSums:
-    """Sums the statistics of each text; the reference heads are the last."""
+def _sum_texts(context: AnalysisContext) -> RoleTable:
+    """Sums the statistics of each text."""
     number, model = len(context.texts), context.model
     chosen = np.random.default_rng(context.seed).permutation(number)[:_MOST_TEXTS]
     rows = tuple(context.texts.rows[index] for index in chosen.tolist())
@@ -238,15 +252,14 @@ def _sum_texts(context: AnalysisContext) -> RoleSums:
     read, parts = _make_reader(context), []
     with context.console.progress("roles", len(rows), "text") as bar:
         for batch in texts.batches(model, _MOST_TOKENS, longest):
-            parts.append([part.numpy() for part in read(batch.inputs)])
+            parts.append(tf.nest.map_structure(np.asarray, read(batch.inputs)))
             bar.advance(len(batch.index))
-    return RoleSums(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    return tf.nest.map_structure(lambda *each: np.concatenate(each), *parts)
 
 
-def _make_reader(context: AnalysisContext):
+def _make_reader(context: AnalysisContext) -> Callable[[Any], RoleTable]:
     model, special = context.model, context.tokenizer.special
-    layers = list(dict.fromkeys(name.layer for name in _list_full_heads(model)))
-    causal = attention_layers(model)[layers[0]].causal
+    layers = list(dict.fromkeys(name.layer for name in list_heads(model)))
     side = "encoder_" if "encoder_token_ids" in model.input else ""
     delimiters = [i for i in (special.begin, *special.ends) if i is not None]
     embed = model.get_layer("token_embedding")
@@ -259,33 +272,29 @@ def _make_reader(context: AnalysisContext):
 
     @tf.function(autograph=False, input_signature=[specify_inputs(model)])
     def read(inputs):
-        ids, real = inputs[f"{side}token_ids"], inputs[f"{side}padding_mask"]
-        info = {"padding_mask": real}
-        if "prefix_mask" in inputs:
-            info["prefix_mask"] = inputs["prefix_mask"]
-        length = ops.shape(ids)[1]
-        allowed = attention_mask(info, causal=causal)
-        allowed = ops.broadcast_to(allowed, (ops.shape(ids)[0], length, length))
-        is_text = real > 0
+        ids = inputs[f"{side}token_ids"]
+        is_text = inputs[f"{side}padding_mask"] > 0
         for token in delimiters:
             is_text = ops.logical_and(is_text, ids != token)
         similarity = compare_vectors(embed(ids))
-        maps = attention_probabilities(model, inputs)
-        sums = [
-            reduce(weights, allowed, is_text, similarity)
-            for weights in (
-                *(maps[layer] for layer in layers),
-                make_reference_heads(allowed),
+        seen = read_visible_attention(model, inputs)
+        tables = []
+        for weights, visible in (seen[layer] for layer in layers):
+            heads = reduce(weights, visible, is_text, similarity)
+            uniform, near = (
+                _repeat(reduce(head, visible, is_text, similarity), heads)
+                for head in make_reference_heads(visible)
             )
-        ]
-        return sums[0]._replace(
-            **{
-                name: ops.concatenate([getattr(one, name) for one in sums], axis=1)
-                for name in _BY_HEAD
-            }
-        )
+            tables.append(RoleTable(heads, uniform, near))
+        return tf.nest.map_structure(lambda *each: ops.concatenate(each, 1), *tables)
 
     return read
+
+
+def _repeat(reference: RoleSums, heads: RoleSums) -> RoleSums:
+    """Repeats the sums of a reference for each head that it is a baseline of."""
+    pairs = zip(reference, heads, strict=True)
+    return RoleSums(*(one + ops.zeros_like(each) for one, each in pairs))
 
 
 def _has_unknown(context: AnalysisContext, texts: AnalyzedTexts) -> bool:

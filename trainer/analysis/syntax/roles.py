@@ -44,8 +44,8 @@ def analyze_roles(
     notes = []
     if not scores:
         notes.append(
-            f"{_capitalize(', '.join(TEXT_ROLES))}: left out, as they are those of "
-            "heads of full attention, on texts of several tokens."
+            f"{_capitalize(', '.join(TEXT_ROLES))}: left out, as they need texts of "
+            "several tokens."
         )
     if treebank is None:
         notes.append("Syntactic: left out, as it needs a treebank.")

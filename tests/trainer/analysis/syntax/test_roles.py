@@ -10,6 +10,7 @@ from tests.model.conftest import small_config
 from tests.trainer.analysis.contexts import PIECES, make_context
 from tests.trainer.analysis.syntax.test_syntax import treebank  # noqa: F401
 from transbeam.configs.schema.attention import (
+    BlockSparseAttentionConfig,
     FullAttentionConfig,
     SlidingWindowAttentionConfig,
 )
@@ -165,13 +166,26 @@ def test_other_families(model):
         assert all(offset.startswith("offset -") for offset in offsets)
 
 
-def test_windows_are_left_out_of_roles_in_texts():
-    attention = SlidingWindowAttentionConfig(num_heads=3, window_size=4)
-    part = analyze_roles(
-        make_context(encoder(attention=attention), some_texts(), KNOWING)
-    )
-    assert list(part.numbers) == [COREFERENCE]
-    assert part.notes[0].startswith("Positional, long range, delimiter, semantic: left")
+@pytest.mark.parametrize(
+    "attention",
+    [
+        SlidingWindowAttentionConfig(num_heads=2, window_size=6),
+        BlockSparseAttentionConfig(num_heads=2, block_size=4, num_random_blocks=1),
+    ],
+    ids=["window", "blocks"],
+)
+def test_baselines_of_windows_and_blocks_are_of_what_heads_see(attention):
+    context = make_context(encoder(attention=attention), some_texts())
+    without_content(context)
+    scores = score_by_role(context)
+    for role in (POSITIONAL, DELIMITER):
+        assert len(scores[role]) == 2
+        for score in scores[role]:
+            assert score.score.score == pytest.approx(score.baseline, abs=1e-5)
+    # In a window of 6 a query sees 4 to 7 tokens, of which one is at each offset.
+    if attention.kind == "sliding_window":
+        assert 1 / 7 < scores[POSITIONAL][0].baseline < 1 / 4
+        assert not scores[LONG_RANGE]  # nothing is seen that is more than 8 away
 
 
 def test_texts_of_one_token():
