@@ -80,7 +80,7 @@ def divide_by_receptive_field(weights: np.ndarray, visible: np.ndarray) -> np.nd
 
     Args:
         weights: float (T, T). Rollout or flow.
-        visible: bool (T, T). True where a query may attend to a key.
+        visible: bool (T, T). True where a key reaches a query, through all layers.
 
     Returns:
         float (T, T), with rows that sum to one.

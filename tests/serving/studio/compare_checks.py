@@ -41,6 +41,8 @@ def check_two_checkpoints(browser: Browser, url: str) -> None:
             assert len(found) >= 2, selector
             assert found == sorted(found, reverse=True), selector
             assert found[0] > 0
+        # The head that differs most is shown large, until another one is chosen.
+        expect(page.locator(CARD).first).to_have_attribute("aria-pressed", "true")
         page.locator(CARD).nth(1).click()
         expect(page.locator(CARD).nth(1)).to_have_attribute("aria-pressed", "true")
         name = page.locator(f"{CARD} .card-head").nth(1).inner_text()

@@ -20,8 +20,7 @@ from transbeam.model.inspect.flow.attention_rollout import (
     mean_with_residual,
 )
 from transbeam.model.inspect.flow.sankey_links import SankeyLinks, sankey_links
-from transbeam.model.inspect.head_observation import observe_heads
-from transbeam.model.layers.attention.attended_keys import RowKeys
+from transbeam.model.inspect.token_attention import read_visible_attention
 from transbeam.model.layers.attention.cross import CrossAttention
 from transbeam.trainer.analysis.base.analysis_context import (
     AnalysisContext,
@@ -45,7 +44,8 @@ class TextFlow:
         mixed: float32 (L, T, T). Means over heads with the residual connection.
         rollout: float32 (L, T, T). Rollout after each layer.
         flow: float64 (T, T). Flow of the last layer; rows sum to 1.
-        visible: bool (T, T). True where a query may attend to a key.
+        fields: bool (L, T, T). The receptive fields after each layer: true where what
+            a query attends to, through this layer and those before, has the key.
         links: The links of the text's Sankey diagram.
     """
 
@@ -55,7 +55,7 @@ class TextFlow:
     mixed: np.ndarray
     rollout: np.ndarray
     flow: np.ndarray
-    visible: np.ndarray
+    fields: np.ndarray
     links: SankeyLinks
 
 
@@ -150,12 +150,11 @@ def _compute(
     (batch,) = one.batches(context.model, longest=longest)
     layers, others = _mix_layers(context.model, batch.inputs)
     reasons = [
-        f"no rollout through {layer}: it has no weight for each pair of tokens, as "
-        "full attention has"
+        f"no rollout through {layer}: low-rank attention has no weights of tokens"
         for layer in others
     ]
     flows = []
-    for stack, (mixed, visible) in layers.items():
+    for stack, (mixed, fields) in layers.items():
         if any(layer.startswith(stack) for layer in others):
             continue
         ids = one.rows[0].get(f"{stack}_token_ids", one.rows[0].get("token_ids"))
@@ -169,7 +168,7 @@ def _compute(
                 own,
                 _cut(list(attention_rollout(mixed)), len(ids)),
                 normalize_rows(attention_flow(own)),
-                visible[: len(ids), : len(ids)],
+                fields[:, : len(ids), : len(ids)],
                 sankey_links(own, threshold, top_k),
             )
         )
@@ -187,33 +186,32 @@ def _mix_layers(
     """Averages the heads of each layer of self-attention, by stack.
 
     Returns:
-        The layers' weights with the residual connection, and the visible keys of each
-        query, bool (T, T); and the names of the layers that have no weight for each
-        pair of tokens.
+        The layers' weights with the residual connection, and the receptive fields
+        after each layer, bool (L, T, T); and the names of the layers whose weights are
+        not of tokens.
     """
     mixed: dict[str, list[Any]] = {}
-    visible: dict[str, np.ndarray] = {}
-    seen = set()
-
-    def observe(layer, keys, weights):
-        if isinstance(layer, CrossAttention) or not isinstance(keys, RowKeys):
-            return
-        seen.add(layer.path)
-        stack = layer.path.partition("_")[0]
-        mask = inputs.get(f"{stack}_padding_mask", inputs.get("padding_mask"))
-        mixed.setdefault(stack, []).append(mean_with_residual(weights.values, mask))
-        shown = np.broadcast_to(weights.visible, weights.values.shape)
-        visible.setdefault(stack, shown[0].any(axis=0))
-
-    with observe_heads(model, observe):
-        model(inputs, training=False)
-    layers = attention_layers(model).items()
-    others = [
+    fields: dict[str, list[np.ndarray]] = {}
+    seen = read_visible_attention(model, inputs)
+    layers = [
         path
-        for path, layer in layers
-        if path not in seen and not isinstance(layer, CrossAttention)
+        for path, layer in attention_layers(model).items()
+        if not isinstance(layer, CrossAttention)
     ]
-    return {stack: (found, visible[stack]) for stack, found in mixed.items()}, others
+    for path in layers:
+        if path not in seen:
+            continue
+        stack = path.partition("_")[0]
+        mask = inputs.get(f"{stack}_padding_mask", inputs.get("padding_mask"))
+        weights, shown = seen[path]
+        mixed.setdefault(stack, []).append(mean_with_residual(weights, mask))
+        own = np.eye(shown.shape[-1], dtype=bool)
+        before = fields.setdefault(stack, [])
+        reached = np.asarray(shown)[0].any(axis=0) | own
+        before.append(reached @ (before[-1] if before else own))
+    others = [path for path in layers if path not in seen]
+    found = {stack: (mixed[stack], np.stack(fields[stack])) for stack in mixed}
+    return found, others
 
 
 def _find_most_received(flow: TextFlow) -> dict[str, Any]:
@@ -261,10 +259,10 @@ def _make_tables(flows: Sequence[TextFlow]) -> dict[str, pa.Table]:
 
 
 def _tabulate(flow: TextFlow, layer: int, weights: np.ndarray) -> dict[str, Any]:
-    """Returns the columns of the visible pairs of tokens in a layer."""
-    query, key = np.nonzero(flow.visible)
+    """Returns the columns of a layer's pairs of a token and one that reaches it."""
+    query, key = np.nonzero(flow.fields[layer])
     columns = _columns(flow, np.full(len(query), layer), query, key)
-    divided = divide_by_receptive_field(weights, flow.visible)
+    divided = divide_by_receptive_field(weights, flow.fields[layer])
     for name, values in (("weight", weights), ("by_receptive_field", divided)):
         columns[name] = values[query, key].astype(np.float32)
     return columns

@@ -32,6 +32,7 @@ const DEFAULTS = {
   formB: "",
   grid: "difference",
   number: "entropy",
+  chosen: false, // whether layer and head are; otherwise those that differ most are shown
 };
 
 // Those that are any text.
@@ -78,6 +79,7 @@ export function readHash() {
     from: number("from", 0),
     to: number("to", null),
     direction: choice("direction", ["to", "from"]),
+    chosen: flag("chosen") || found.has("layer") || found.has("head"),
     task: found.get("task") ?? DEFAULTS.task,
     sampling: found.get("sampling") ?? DEFAULTS.sampling,
     held: ["query", "key"].includes(side) ? { side, token: Number(token) || 0 } : null,

@@ -26,7 +26,7 @@ let maps = null; // AttentionMaps of A and B, if they can be compared
 let views = null; // the merged maps of A, B and the difference that are shown
 let asking = null; // AbortController
 let drawn = 0; // number of the last rendering, so that older ones are dropped
-let shown = {}; // the views of the page
+let shown = {}; // the views of the page, and `one`, the head that is shown large
 
 const hover = new Hover((held) => {
   if (held) writeHash();
@@ -42,7 +42,7 @@ export const comparePage = {
       if (found) saveComparison(what, kind, shown, found);
     });
     const choose = (layer, head) => {
-      Object.assign(state, { layer, head });
+      Object.assign(state, { layer, head, chosen: true });
       changed();
     };
     shown = {
@@ -128,6 +128,19 @@ function cut() {
   return inspection?.truncated ? TEXT.truncated(inspection.limit) : "";
 }
 
+// The chosen head, or the nearest one that these models have.
+function nearestHead(differences) {
+  const layer = Math.min(state.layer, differences.length - 1);
+  const head = typeof state.head === "number" ? state.head : 0;
+  return { layer, head: Math.min(head, differences[layer].length - 1) };
+}
+
+function mostDifferentHead(differences) {
+  const most = Math.max(...differences.flat());
+  const layer = differences.findIndex((heads) => heads.includes(most));
+  return { layer, head: differences[layer].indexOf(most) };
+}
+
 function isSame() {
   const { answers, maps: heads } = found;
   if (answers.why_not || heads.why_not) return false;
@@ -164,9 +177,7 @@ async function changed() {
   const pair = ["a", "b"].map((side) => found[side].inspection.groups[number]);
   const differences = found.maps.groups[number].layers;
   state.group = pair[0].name;
-  state.layer = Math.min(state.layer, differences.length - 1);
-  if (typeof state.head !== "number") state.head = 0;
-  state.head = Math.min(state.head, differences[state.layer].length - 1);
+  shown.one = state.chosen ? nearestHead(differences) : mostDifferentHead(differences);
   showChoices(groups, pair);
   writeHash();
   const rendering = ++drawn;
@@ -188,12 +199,12 @@ function showChoices(groups, pair) {
   if (!metrics.some(([name]) => name === state.number)) state.number = metrics[0][0];
   fill(at("compare-number-choice"), metrics.map(([name, { name: text }]) => [name, text]), state.number);
   at("compare-number-hint").textContent = TEXT.metrics[state.number].definition;
-  at("compare-one-title").textContent = words.one(state.layer, TEXT.headName(state.head));
+  at("compare-one-title").textContent = words.one(shown.one.layer, TEXT.headName(shown.one.head));
   shown.numbers.show(pair.map(({ layers }) => layers), state.number);
 }
 
 async function showHeads(pair, differences, rendering) {
-  const selected = { layer: state.layer, head: state.head };
+  const selected = shown.one;
   const key = `${found.a.inspection.key} ${found.b.inspection.key} ${state.group} ${state.grid}`;
   if (shown.grid.key === key) {
     shown.grid.select(selected);
@@ -225,14 +236,14 @@ async function showHeads(pair, differences, rendering) {
 }
 
 async function showLarge(pair, rendering) {
-  const weights = await Promise.all(maps.map((each, side) => each.layer(pair[side].layers[state.layer].path)));
+  const weights = await Promise.all(maps.map((each, side) => each.layer(pair[side].layers[shown.one.layer].path)));
   if (rendering !== drawn) return;
   const { rows } = found.a.inspection;
   const options = { words: false, special: true };
   const queries = makeUnits(rows[pair[0].queries], options);
   const keys = pair[0].queries === pair[0].keys ? queries : makeUnits(rows[pair[0].keys], options);
-  const heads = pair[0].layers[state.layer].heads;
-  const [a, b] = weights.map((layer) => mergeUnits(combineHeads(layer, heads, state.head), keys.length, queries, keys));
+  const { heads } = pair[0].layers[shown.one.layer];
+  const [a, b] = weights.map((layer) => mergeUnits(combineHeads(layer, heads, shown.one.head), keys.length, queries, keys));
   a.most = b.most = Math.max(a.most, b.most);
   const difference = { ...a, weights: b.weights.map((weight, place) => weight - a.weights[place]) };
   difference.most = largest(difference.weights);

@@ -15,7 +15,7 @@ export function saveComparison(what, kind, shown, found) {
     answers: words.answersTitle,
     grid: words.headsTitle,
     cards: words.cardsTitle,
-    large: words.one(state.layer, TEXT.headName(state.head)),
+    large: words.one(shown.one.layer, TEXT.headName(shown.one.head)),
   };
   if (what === "answers" && !shown.answers.answers) return;
   const view = what === "large" ? { drawWhole: drawBeside(shown.large) } : shown[what];

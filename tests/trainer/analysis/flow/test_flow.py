@@ -10,6 +10,7 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.attention import (
     FullAttentionConfig,
     KernelAttentionConfig,
+    LowRankAttentionConfig,
     SlidingWindowAttentionConfig,
 )
 from transbeam.configs.schema.model import DecoderConfig, Seq2SeqModelConfig
@@ -125,12 +126,39 @@ def test_both_stacks():
     assert len(part.figures) == 4
 
 
-def test_windows_have_no_map_of_all_pairs():
-    window = SlidingWindowAttentionConfig(num_heads=2, window_size=4)
-    part = analyze_flow(encoder_context(5, attention=window))
+def test_low_rank_attention_has_no_weights_of_tokens():
+    part = analyze_flow(encoder_context(5, attention=LowRankAttentionConfig(rank=2)))
     assert not part.tables
     assert "encoder_layer_0/self_attention" in part.notes[0]
-    assert "full attention has" in part.notes[0]
+    assert "low-rank attention has no weights of tokens" in part.notes[0]
+
+
+def test_windows_let_through_what_is_seen_layer_by_layer():
+    """A window of 2 passes a token one position on in each layer."""
+    window = SlidingWindowAttentionConfig(num_heads=2, window_size=2)
+    context = encoder_context(9, attention=window)
+    part = analyze_flow(context)
+    reached = {
+        layer: {
+            abs(row["query"] - row["key"])
+            for row in part.tables["rollout"].to_pylist()
+            if row["layer"] == layer and row["weight"] > 0
+        }
+        for layer in range(context.config.model.num_layers)
+    }
+    assert reached == {layer: set(range(layer + 2)) for layer in reached}
+    assert len(reached) > 1
+
+
+def test_a_window_over_a_whole_text_flows_as_full_attention():
+    rollouts = []
+    for attention in (
+        FullAttentionConfig(num_heads=2),
+        SlidingWindowAttentionConfig(num_heads=2, window_size=32),
+    ):
+        table = analyze_flow(encoder_context(5, attention=attention)).tables["flow"]
+        rollouts.append(np.array(table["weight"]))
+    np.testing.assert_allclose(*rollouts, atol=1e-5)
 
 
 def test_kernel_attention_is_refused():
