@@ -12,6 +12,7 @@ import pytest
 from tests.objective_configs import config_of
 from tests.serving.conftest import TINY, exported_run, make_run
 from tests.serving.server.conftest import running, settings_for
+from tests.serving.server.server_process import started
 from tests.serving.studio.test_page import CHROMIUM, CONFIGS, PYTHON
 from tests.serving.studio.test_page import pytestmark as pytestmark
 from transbeam.configs.loader.yaml_config import load_run
@@ -59,8 +60,20 @@ def page(runs):
         yield f"{client.addresses.rest}/studio/"
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("name", [name for name in CHECKS if name != "token"])
 def test_page(page, name):
+    run_check(page, name)
+
+
+def test_page_of_transbeam_serve_with_a_token(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    run = exported_run(TINY).run_folder
+    with started(str(run), "--studio", "--token-file", str(token)) as (_, address):
+        run_check(f"{address}/studio/", "token")
+
+
+def run_check(page, name):
     done = subprocess.run(
         [str(PYTHON), str(SCRIPT), str(CHROMIUM), page, name],
         capture_output=True,

@@ -183,6 +183,32 @@ def check_writing(browser: Browser, url: str) -> None:
         expect(page.locator(ANSWER)).to_contain_text("Perplexity")
 
 
+def check_token(browser: Browser, url: str) -> None:
+    """With the server's token the page answers, and the copied program does so too."""
+    address = try_page(url, "tiny", **{"in.text": MASKED})
+    with opened(browser, address, ready=False, refused=(401,)) as page:
+        expect(page.locator("#token-form")).to_be_visible()
+        page.fill("#token", "secret")
+        page.press("#token", "Enter")
+        await_answer(page)
+        expect(page.locator(".card")).to_have_count(2)
+        assert "secret" not in page.url
+        code = page.locator("#try-code")
+        expect(code).to_contain_text('Authorization: Bearer $TOKEN"')
+        expect(code).not_to_contain_text("secret")
+        page.click("#try-tab-python")
+        answers = page.locator(".card .label").all_inner_texts()
+        done = subprocess.run(
+            [os.environ["TRANSBEAM_CLIENT_PYTHON"], "-c", code.inner_text()],
+            env={**os.environ, "TOKEN": "secret"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert all(repr(piece.encode()) in done.stdout for piece in answers)
+
+
 def check_stop(browser: Browser, url: str) -> None:
     """Stop ends a text and keeps what is written of it."""
     with opened(browser, try_page(url, "tiny_causal"), ready=False) as page:

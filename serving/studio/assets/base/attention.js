@@ -66,7 +66,7 @@ export function makeUnits(row, { words, special }) {
       last.label += tokenText(row, token);
     } else {
       // The first word of a text begins one, though byte-level BPE has no space before it.
-      const piece = token.start === 0 ? token.piece.replace(/^##(?=.)/u, "") : token.piece;
+      const piece = token.start === 0 ? withoutMark(token.piece) : token.piece;
       const label = words ? tokenText(row, token) : piece;
       units.push({ label, tokens: [place], word: token.word, special: token.special });
     }
@@ -78,10 +78,15 @@ export function makeUnits(row, { words, special }) {
 // The characters of a token as they stand in the text; its piece if it has none.
 export function tokenText(row, token) {
   if (token.start === null || token.end <= token.start) {
-    return token.special ? token.piece : token.piece.replace(/^##(?=.)/u, "");
+    return token.special ? token.piece : withoutMark(token.piece);
   }
   row.characters ??= row.texts.map((text) => Array.from(text)); // offsets are code points
   return row.characters[token.text].slice(token.start, token.end).join("");
+}
+
+// Of a piece that continues a word, without what marks it.
+function withoutMark(piece) {
+  return piece.replace(/^##(?=.)/u, "");
 }
 
 // Shows spaces and line breaks, and keeps other invisible and direction-changing
