@@ -54,6 +54,7 @@ def check_two_checkpoints(browser: Browser, url: str) -> None:
         selected = page.locator(f"{CELL}[aria-selected='true']")
         expect(selected).to_have_attribute("data-head", head)
         page.select_option("#compare-grid-choice", "number")
+        expect(page.locator(CELL).first).not_to_have_text("")
         assert float(page.locator(CELL).first.inner_text()) > 0
         page.select_option("#compare-number-choice", "distance")
         expect(page.locator("#compare-number-hint")).to_contain_text("Distance")

@@ -24,7 +24,9 @@ def check_results(browser: Browser, url: str) -> None:
         expect(in_panel(page, "training", ".readout").first).to_contain_text("1.25")
         expect(in_panel(page, "evaluation", ".count")).to_have_text(list("3124"))
         expect(in_panel(page, "evaluation", ".example")).to_have_count(2)
-        expect(in_panel(page, "evaluation", "table")).to_contain_text("0.25 to 0.75")
+        expect(in_panel(page, "evaluation", "table").first).to_contain_text(
+            "0.25 to 0.75"
+        )
         expect(in_panel(page, "exports", "tbody").first).to_contain_text("64 tokens")
         expect(in_panel(page, "exports", ".run-content")).to_contain_text("1 of 2")
         page.click("#run-exports summary")

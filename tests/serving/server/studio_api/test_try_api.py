@@ -7,6 +7,7 @@ from dataclasses import replace
 import jsonschema
 import pytest
 
+from tests.objective_configs import config_of
 from tests.serving.conftest import TINY, exported_run, make_run
 from tests.serving.server.conftest import SECRET, running, settings_for
 from transbeam.configs.loader.yaml_config import load_run
@@ -16,7 +17,7 @@ from transbeam.serving.studio import schemas
 
 API = "/studio/api"
 FEW = ["tokenizer.vocabulary_size=300"]
-KINDS = ("causal", "seq2seq")
+KINDS = ("causal", "seq2seq", "prefix")
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,10 @@ def runs(tmp_path_factory):
         shutil.copytree(masked, copy)
     made.append(make_run(folder / "without", TINY))
     for kind in KINDS:
-        config = load_run(f"configs/tiny/{kind}.yaml", FEW)
+        if kind == "prefix":  # its tokenizer needs more text than there is here
+            config = replace(config_of(kind), name="tiny_prefix")
+        else:
+            config = load_run(f"configs/tiny/{kind}.yaml", FEW)
         export = replace(config.export, tflite=())
         config = replace(config, training=TINY.training, export=export)
         made.append(exported_run(config, optimized=False).run_folder)
