@@ -10,6 +10,7 @@ from keras import ops
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.inspect.hidden_states import with_hidden_states
+from transbeam.model.layers.attention.document_masks import look_up
 from transbeam.model.stack.layer_stack import LayerStack
 
 POSITIONS = "masked_positions"
@@ -98,8 +99,9 @@ class LensModel:
         states = [outputs[name] for name in self.layers]
         if not self._reads_masked:
             return states
-        positions = ops.expand_dims(inputs[POSITIONS], 2)
-        return [ops.take_along_axis(state, positions, axis=1) for state in states]
+        # Not `ops.take_along_axis`, whose indices of int64 oneDNN warns of.
+        positions = ops.expand_dims(ops.cast(inputs[POSITIONS], "int32"), 0)
+        return [look_up(state, positions)[0] for state in states]
 
     def unembed(self, states: Any) -> Any:
         """Computes logits from hidden states.
@@ -200,7 +202,6 @@ def _read_states(
     final = ops.log_softmax(lens.unembed(states[-1]), axis=-1)
     if targets is None:
         targets = ops.cast(ops.argmax(final, axis=-1), "int32")
-    targets = ops.expand_dims(targets, -1)
     columns: dict[str, list[np.ndarray]] = {}
     for index, state in enumerate(states):
         logs = final
@@ -234,7 +235,10 @@ def compute_divergence(final: Any, logs: Any) -> Any:
 def _describe(logs: Any, final: Any, targets: Any, top_k: int) -> dict[str, Any]:
     """Reduces the predictions `(B, P, V)` of a layer to what is kept of them."""
     values, top_ids = ops.top_k(logs, min(top_k, logs.shape[-1]))
-    target = ops.take_along_axis(logs, targets, axis=-1)  # (B, P, 1)
+    batch, positions, size = ops.shape(logs)
+    rows = ops.reshape(logs, (batch * positions, size))
+    target = look_up(rows, ops.reshape(targets, (1, batch * positions, 1)))
+    target = ops.reshape(target, (batch, positions, 1))
     above = ops.cast(logs > target, "int32")
     return {
         "top_ids": ops.cast(top_ids, "int32"),
