@@ -11,7 +11,8 @@ import { runPage } from "./run/run_page.js";
 import { tryPage } from "./try/try_page.js";
 
 // Each has `build()`, once; `open(run, runs)` when it is shown or the run changes; `close()`;
-// `forget()` of the state that belongs to a run; and `redraw()` in another theme.
+// `forget()` of the state that belongs to a run; `redraw()` in another theme; and `save()`
+// of the page as one file.
 const PAGES = { try: tryPage, inside: insidePage, compare: comparePage, run: runPage };
 const THEME = "transbeam-theme";
 
@@ -58,6 +59,7 @@ async function open() {
   }
   clearError();
   writeHash();
+  at("save-page").hidden = false;
   await PAGES[state.page].open(run, runs);
 }
 
@@ -85,6 +87,7 @@ function bind() {
     open();
   });
   at("copy-link").addEventListener("click", copyLink);
+  at("save-page").addEventListener("click", () => PAGES[state.page].save().catch(fail));
   at("theme").addEventListener("change", () => {
     setTheme(at("theme").value);
     PAGES[state.page].redraw();

@@ -129,6 +129,52 @@ def check_run_files(browser: Browser, url: str) -> None:
         assert found.value.suggested_filename == "tiny-analysis_report.html"
 
 
+def check_page_as_a_file(browser: Browser, url: str) -> None:
+    """A saved page shows the same offline, without scripts, and markup stays text."""
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name, "saved.html")
+        with opened(browser, run_address(url)) as page:
+            expect(in_panel(page, "records", "li")).to_have_count(5)
+            with page.expect_download() as found:
+                page.click("#save-page")
+            assert found.value.suggested_filename == "tiny_Run.html"
+            found.value.save_as(file)
+            said = page.locator("#run-evaluation .run-content").inner_text()
+        assert "<script" not in file.read_text("utf-8")
+        with opened(browser, file.as_uri(), ready=False) as page:
+            page.context.set_offline(True)
+            assert page.locator("#run-evaluation .run-content").inner_text() == said
+            images = page.locator("main img")
+            assert images.count() > 2  # curves, heads, and the analysis
+            sizes = images.evaluate_all("all => all.map(one => one.naturalWidth)")
+            assert all(sizes), sizes
+            assert page.evaluate("window.hacked") is None
+            require_accessible(page)
+
+
+def check_panel_pictures(browser: Browser, url: str) -> None:
+    """A panel is saved as it is shown, with hostile text in it."""
+    with (
+        tempfile.TemporaryDirectory() as name,
+        opened(browser, run_address(url)) as page,
+    ):
+        file = Path(name, "file")
+        for panel in ("stages", "evaluation", "data", "records"):
+            content = in_panel(page, panel, ".run-content")
+            width = content.evaluate("one => one.scrollWidth")
+            for kind in ("png", "svg"):
+                with page.expect_download() as found:
+                    in_panel(page, panel, f".panel-head [data-kind={kind}]").click()
+                found.value.save_as(file)
+                if kind == "svg":
+                    root = ElementTree.fromstring(file.read_bytes())
+                    assert root.get("width") == str(width + 32)
+                else:
+                    header = file.read_bytes()[:24]
+                    assert header.startswith(b"\x89PNG")
+                    assert int.from_bytes(header[16:20]) == 2 * (width + 32)
+
+
 def check_what_is_missing(browser: Browser, url: str) -> None:
     """Panels without results name a command, and damage stays in its panel."""
     with opened(browser, run_address(url, "without")) as page:

@@ -13,6 +13,7 @@ import tempfile
 import zlib
 from pathlib import Path
 from urllib.parse import quote
+from xml.etree import ElementTree
 
 from browser_checks import HOSTILE, opened, require_accessible, run_checks
 from playwright.sync_api import Browser, Page, expect
@@ -436,6 +437,18 @@ def check_hostile_answers(browser: Browser, url: str) -> None:
         expect(page.locator(STATUS)).to_contain_text("was cut")
         assert len(page.inner_text("#try-code")) < 30_000
         assert len(page.url) < 10_000
+    # What an SVG may not have is replaced in pictures.
+    with opened(browser, try_page(url, "tiny"), ready=False) as page:
+        await_answer(page)
+        page.fill("#try-texts textarea", f"{HOSTILE} \x01\ufffe [MASK]")
+        page.click("#try-ask")
+        await_answer(page, 2)
+        for kind, start in (("png", b"\x89PNG"), ("svg", b"<svg")):
+            with page.expect_download() as found:
+                page.click(f"#try-answer-panel [data-kind={kind}]")
+            content = Path(found.value.path()).read_bytes()
+            assert content.startswith(start)
+        ElementTree.fromstring(content)
 
 
 def check_no_export(browser: Browser, url: str) -> None:

@@ -14,7 +14,7 @@ export const TEXT = {
   copiedWithoutText: "Copied, without the text, which is too long for a link",
   notCopied: "The browser does not allow copying; the link is in the address bar.",
   savePage: "Save as HTML",
-  savePageHint: "One file with this text's views, which works without a server",
+  savePageHint: "One file of what is shown, which works without a server",
   saving: "Saving…",
   savedPage: "Saved",
   savedLayer: (layer) => `Saved, with layer ${layer} alone: all layers would take more than 32 MB.`,

@@ -1,6 +1,7 @@
 // The panels of the page Compare, and the places of its views.
 
 import { at, element } from "../base/dom.js";
+import { elementButtons } from "../base/element_picture.js";
 import { saveButtons } from "../base/pictures.js";
 import { TEXT } from "../base/strings.js";
 import { buildControls } from "./compare_controls.js";
@@ -54,7 +55,7 @@ function views(save) {
     panel(
       "numbers",
       words.numbersTitle,
-      [choice("number", words.number)],
+      [choice("number", words.number), elementButtons(() => at("compare-numbers"), words.numbersTitle)],
       hint("compare-number-hint"),
       place("compare-numbers"),
     ),

@@ -8,6 +8,7 @@ import { decodeHalfFloats } from "../base/half_floats.js";
 import { Hover } from "../base/hover.js";
 import { MapView } from "../base/map_view.js";
 import { clearError, fail, say } from "../base/shell.js";
+import { saveSnapshot } from "../base/snapshot.js";
 import { state, writeHash } from "../base/state.js";
 import { TEXT } from "../base/strings.js";
 import { CompareAnswersView } from "./compare_answers_view.js";
@@ -78,6 +79,8 @@ export const comparePage = {
     Object.assign(state, { formA: "", runB: "", formB: "" });
     at("compare-views").hidden = true;
   },
+
+  save: () => saveSnapshot(`${state.run}: ${TEXT.pages.compare}`),
 
   redraw() {
     if (!found) return;

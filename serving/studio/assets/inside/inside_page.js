@@ -8,6 +8,7 @@ import { at, element, fill, readTexts, textFields } from "../base/dom.js";
 import { Hover } from "../base/hover.js";
 import { MapView } from "../base/map_view.js";
 import { OverviewView } from "../base/overview_view.js";
+import { elementButtons } from "../base/element_picture.js";
 import { saveButtons, savePicture } from "../base/pictures.js";
 import { isSaved } from "../base/saved_answers.js";
 import { clearError, fail, say } from "../base/shell.js";
@@ -72,6 +73,7 @@ export const insidePage = {
   },
 
   async open(run) {
+    at("save-page").hidden = true; // until there is something
     at("no-maps").hidden = run.has_maps;
     at("no-maps").textContent = run.has_maps ? "" : TEXT.noMaps(run.why_no_maps);
     at("look").disabled = !run.has_maps || isSaved;
@@ -87,13 +89,14 @@ export const insidePage = {
 
   close() {
     asking?.abort();
-    at("save-page").hidden = true;
   },
 
   // Another run has other layers.
   forget() {
-    Object.assign(state, { held: null, group: "", layer: 0, head: 0, from: 0, to: null });
+    Object.assign(state, { held: null, group: "", layer: 0, head: 0, chosen: false, from: 0, to: null });
   },
+
+  save: saveInside,
 
   redraw() {
     overview.key = null;
@@ -336,7 +339,6 @@ function bind() {
       changed();
     });
   }
-  at("save-page").addEventListener("click", saveInside);
   at("tabs").addEventListener("click", (event) => chooseView(event.target.dataset.view));
   at("tabs").addEventListener("keydown", (event) => {
     const tabs = [...at("tabs").children];
@@ -410,5 +412,9 @@ function writeTexts() {
   }
   for (const place of at("page-inside").querySelectorAll(".saves")) {
     place.append(...saveButtons((kind) => save(place.dataset.save, kind)));
+  }
+  at("pieces-title").parentElement.append(elementButtons(() => at("pieces"), TEXT.piecesTitle));
+  for (const [name, title] of [["numbers", TEXT.numbersTitle], ["stages-view", TEXT.stagesTitle]]) {
+    at(name).before(elementButtons(() => at(name), title));
   }
 }

@@ -11,6 +11,7 @@ export class FiguresView {
     this.place = place;
     this.fail = fail;
     this.addresses = [];
+    this.waiting = new Set(); // images that were not fetched yet
     this.observer = new IntersectionObserver((entries) => {
       for (const { isIntersecting, target } of entries) {
         if (isIntersecting) this._load(target);
@@ -18,7 +19,13 @@ export class FiguresView {
     }, { rootMargin: "400px" });
   }
 
+  // Fetches also those that were not in sight.
+  async loadAll() {
+    await Promise.all([...this.waiting].map((image) => this._load(image)));
+  }
+
   clear() {
+    this.waiting.clear();
     this.observer.disconnect();
     for (const address of this.addresses) URL.revokeObjectURL(address);
     this.addresses = [];
@@ -43,11 +50,13 @@ export class FiguresView {
     const image = element("img", { alt: `${title}: ${caption}`, width: 640, height: 400 });
     image.dataset.file = file;
     this.observer.observe(image);
+    this.waiting.add(image);
     return element("figure", { className: "run-figure" }, element("figcaption", caption), image);
   }
 
   async _load(image) {
     this.observer.unobserve(image);
+    this.waiting.delete(image);
     try {
       // A page with an access token cannot name the picture's address.
       const blob = await fetchRunFile(this.run, image.dataset.file, this.signal);
@@ -55,6 +64,7 @@ export class FiguresView {
       this.addresses.push(address);
       image.removeAttribute("height");
       image.src = address;
+      await image.decode().catch(() => {}); // a damaged one stays empty
     } catch (error) {
       this.fail(error, image.parentElement);
     }

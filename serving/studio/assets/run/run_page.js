@@ -3,8 +3,10 @@
 
 import { ApiError, fetchLog, fetchRunFile, fetchRunResults } from "../base/api.js";
 import { at, element, fill } from "../base/dom.js";
+import { elementButtons } from "../base/element_picture.js";
 import { download } from "../base/pictures.js";
 import { fail, say } from "../base/shell.js";
+import { saveSnapshot } from "../base/snapshot.js";
 import { TEXT } from "../base/strings.js";
 import { CurvesView } from "./curves_view.js";
 import { FiguresView } from "./figures_view.js";
@@ -31,6 +33,7 @@ export const runPage = {
     for (const name of ["stages", "training", "heads", "evaluation", "exports", "data", "records", "analysis", "sweep"]) {
       const panel = makePanel(name, T.titles[name]);
       const content = element("div", { className: "run-content" });
+      panel.firstChild.append(elementButtons(() => content, T.titles[name]));
       panel.append(content);
       panels[name] = { panel, content, head: panel.firstChild };
       at("page-run").append(panel);
@@ -62,6 +65,11 @@ export const runPage = {
   forget() {
     curves.clear();
     heads.clear();
+  },
+
+  async save() {
+    await figures.loadAll();
+    await saveSnapshot(`${run}: ${TEXT.pages.run}`);
   },
 
   redraw() {

@@ -2,7 +2,9 @@
 
 import { serveRun } from "../base/api.js";
 import { at, element, fill, readTexts, textFields } from "../base/dom.js";
+import { elementButtons } from "../base/element_picture.js";
 import { clearError, fail, say } from "../base/shell.js";
+import { saveSnapshot } from "../base/snapshot.js";
 import { state, writeHash } from "../base/state.js";
 import { TEXT } from "../base/strings.js";
 import { answerTask } from "./answer_task.js";
@@ -46,6 +48,8 @@ export const tryPage = {
     ask.classList.add("ask");
     ask.append(element("p", { className: "notice", id: "try-notice", hidden: true }), form);
     const answer = panel("try-answer-title", TEXT.try.answerTitle);
+    const saves = elementButtons(() => at("try-answer"), TEXT.try.answerTitle);
+    answer.replaceChildren(element("div", { className: "panel-head" }, answer.firstChild, saves));
     answer.id = "try-answer-panel";
     answer.append(element("p", { className: "hint", id: "try-facts" }), element("div", { id: "try-answer" }));
     at("page-try").append(ask, element("div", { className: "columns", id: "try-columns" }, answer, requestPanel.element));
@@ -98,6 +102,8 @@ export const tryPage = {
     current = model = task = null;
     Object.assign(state, { task: "", sampling: "" });
   },
+
+  save: () => saveSnapshot(`${current.name}: ${TEXT.pages.try}`),
 
   redraw() {},
 };
