@@ -22,7 +22,7 @@ class PredictionPaths:
     """The difference of two logits as a sum over paths.
 
     Attributes:
-        paths: The paths; None stands for what biases add.
+        paths: The paths; None for the term of all biases.
         contributions: float `(P,)`, the term of each path.
     """
 
