@@ -310,7 +310,7 @@ def check_real_answers(browser: Browser, url: str) -> None:
             require_accessible(page)
             page.get_by_role("link", name="Inside").click()
             if run == "image_classification":
-                expect(page.locator("#page-inside .notice")).to_contain_text("images")
+                expect(page.locator("#no-maps")).to_contain_text("images")
             else:
                 page.wait_for_selector("body[data-ready]", timeout=PATIENCE)
             expect(page.locator("#error")).to_be_hidden()
