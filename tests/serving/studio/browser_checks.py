@@ -133,6 +133,34 @@ def check_views(browser: Browser, url: str) -> None:
         expect(page.locator(".chip")).to_have_count(5)
 
 
+def check_kinds_of_tokens(browser: Browser, url: str) -> None:
+    """Special tokens and punctuation are left out of the views, and of the link."""
+    with opened(browser, with_state(url, "a list , of names .")) as page:
+        page.click("#tab-map")
+        picture = "document.querySelector('#panel-map canvas').toDataURL()"
+        for name in ("punctuation", "special"):
+            before = page.evaluate(picture)
+            page.uncheck(f"#{name}")
+            page.wait_for_function(f"before => {picture} !== before", arg=before)
+            assert f"{name}=0" in page.url
+        units = """async ([texts, options]) => {
+          const { makeUnits } = await import('./base/attention.js');
+          let start = 0;
+          const tokens = texts.map((piece, word) => {
+            const end = start + piece.length;
+            const made = { piece, word, text: 0, start, end, special: false };
+            start = end;
+            return made;
+          });
+          return makeUnits({ texts: [texts.join('')], tokens }, options)
+            .map(({ label }) => label);
+        }"""
+        kinds = {"words": False, "special": True, "punctuation": False}
+        some = page.evaluate(units, [["a", ",", "b", "?!", "é"], kinds])
+        assert some == ["a", "b", "é"]
+        assert page.evaluate(units, [[".", "…"], kinds]) == [".", "…"]
+
+
 def check_hover(browser: Browser, url: str) -> None:
     """Tokens, lines, map and numbers point at the same token."""
     with opened(browser, with_state(url)) as page:

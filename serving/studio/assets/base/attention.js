@@ -55,8 +55,11 @@ export function combineHeads(maps, heads, head) {
   return found;
 }
 
-// The tokens of a row, or its words, as units with a label.
-export function makeUnits(row, { words, special }) {
+const PUNCTUATION = /^[\p{P}\p{S}\s]+$/u;
+
+// The tokens of a row, or its words, as units with a label; without `special` tokens or
+// `punctuation` if these are false, unless nothing would be left.
+export function makeUnits(row, { words, special, punctuation }) {
   const units = [];
   row.tokens.forEach((token, place) => {
     if (token.special && !special) return;
@@ -64,15 +67,18 @@ export function makeUnits(row, { words, special }) {
     if (words && last && !token.special && last.word === token.word) {
       last.tokens.push(place);
       last.label += tokenText(row, token);
+      last.text += tokenText(row, token);
     } else {
       // The first word of a text begins one, though byte-level BPE has no space before it.
       const piece = token.start === 0 ? withoutMark(token.piece) : token.piece;
       const label = words ? tokenText(row, token) : piece;
-      units.push({ label, tokens: [place], word: token.word, special: token.special });
+      const text = tokenText(row, token);
+      units.push({ label, text, tokens: [place], word: token.word, special: token.special });
     }
   });
   for (const unit of units) unit.label = readable(unit.label);
-  return units;
+  const kept = punctuation ? units : units.filter((unit) => unit.special || !PUNCTUATION.test(unit.text));
+  return kept.length ? kept : units;
 }
 
 // The characters of a token as they stand in the text; its piece if it has none.

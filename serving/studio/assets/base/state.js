@@ -10,6 +10,7 @@ const DEFAULTS = {
   head: 0, // a number, "mean" or "max"
   words: false,
   special: true,
+  punctuation: true,
   threshold: 0, // of the slider, 0 to 100
   view: "lines",
   metric: "maps",
@@ -67,6 +68,7 @@ export function readHash() {
     head: ["mean", "max"].includes(found.get("head")) ? found.get("head") : number("head", 0),
     words: flag("words"),
     special: flag("special"),
+    punctuation: flag("punctuation"),
     ids: flag("ids"),
     threshold: Math.min(100, number("threshold", 0)),
     view: choice("view", ["lines", "map", "tree", "radar", "score"]),

@@ -84,6 +84,7 @@ export const TEXT = {
   maximum: "Maximum of all heads",
   words: "Merge pieces of words",
   special: "Special tokens",
+  punctuation: "Punctuation",
   threshold: "Weights from",
 
   overviewTitle: "All layers and heads",

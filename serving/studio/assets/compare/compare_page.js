@@ -242,7 +242,7 @@ async function showLarge(pair, rendering) {
   const weights = await Promise.all(maps.map((each, side) => each.layer(pair[side].layers[shown.one.layer].path)));
   if (rendering !== drawn) return;
   const { rows } = found.a.inspection;
-  const options = { words: false, special: true };
+  const options = { words: false, special: true, punctuation: true };
   const queries = makeUnits(rows[pair[0].queries], options);
   const keys = pair[0].queries === pair[0].keys ? queries : makeUnits(rows[pair[0].keys], options);
   const { heads } = pair[0].layers[shown.one.layer];

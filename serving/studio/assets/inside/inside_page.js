@@ -185,7 +185,7 @@ function showSelection(group, layer) {
     ],
     state.metric,
   );
-  for (const name of ["words", "special", "ids"]) at(name).checked = state[name];
+  for (const name of ["words", "special", "punctuation", "ids"]) at(name).checked = state[name];
   at("threshold").value = state.threshold;
   at("threshold-value").textContent = formatWeight(thresholdWeight());
   at("direction").hidden = group.queries !== group.keys;
@@ -240,7 +240,7 @@ async function showOne(group, layer, number) {
   const weights = await maps.layer(layer.path);
   if (number !== drawn) return;
   const rows = maps.inspection.rows;
-  const options = { words: state.words, special: state.special };
+  const options = { words: state.words, special: state.special, punctuation: state.punctuation };
   const queries = makeUnits(rows[group.queries], options);
   const keys = group.queries === group.keys ? queries : makeUnits(rows[group.keys], options);
   const combined = combineHeads(weights, layer.heads, state.head);
@@ -318,7 +318,7 @@ function bind() {
     state.head = /^\d+$/.test(value) ? Number(value) : value;
     changed();
   });
-  for (const name of ["words", "special", "ids"]) {
+  for (const name of ["words", "special", "punctuation", "ids"]) {
     at(name).addEventListener("change", () => {
       state[name] = at(name).checked;
       changed();
