@@ -47,6 +47,10 @@ def check_two_checkpoints(browser: Browser, url: str) -> None:
         expect(page.locator(CARD).nth(1)).to_have_attribute("aria-pressed", "true")
         name = page.locator(f"{CARD} .card-head").nth(1).inner_text()
         layer, head = name[1], name.split("head ")[1][0]
+        # A head that was chosen on the page Inside is not one of this page.
+        inside = f"{address}&layer={layer}&head={head}"
+        with opened(browser, inside) as other:
+            expect(other.locator(CARD).first).to_have_attribute("aria-pressed", "true")
         title = page.locator("#compare-one-title")
         expect(title).to_have_text(
             f"Layer {layer}, head {head}: A, B and the difference"
@@ -134,7 +138,7 @@ def check_compare_link(browser: Browser, url: str) -> None:
         expect(page.locator("#views")).to_be_visible(timeout=PATIENCE)
         assert page.input_value("#texts textarea") == TEXT
     # One that nobody made opens as well.
-    state = {"layer": 99, "head": "max", "grid": "x", "number": "x"}
+    state = {"layer": 99, "head": "max", "chosen": 1, "grid": "x", "number": "x"}
     address = compared(url, run="causal", runB="gone", formA="x.y", formB="x", **state)
     with opened(browser, address) as page:
         expect(page.locator("#compare-one-title")).to_contain_text("Layer 1")

@@ -81,7 +81,7 @@ export function readHash() {
     from: number("from", 0),
     to: number("to", null),
     direction: choice("direction", ["to", "from"]),
-    chosen: flag("chosen") || found.has("layer") || found.has("head"),
+    chosen: flag("chosen"),
     task: found.get("task") ?? DEFAULTS.task,
     sampling: found.get("sampling") ?? DEFAULTS.sampling,
     held: ["query", "key"].includes(side) ? { side, token: Number(token) || 0 } : null,
