@@ -3,12 +3,12 @@
 // The picture is an SVG with the elements and the page's style sheets in it. Programs
 // for drawings may not show such parts of an SVG; browsers do.
 
-import { themeColors } from "./colors.js";
+import { themeColors, themeName } from "./colors.js";
 import { element } from "./dom.js";
 import { download, saveButtons } from "./pictures.js";
 import { fail } from "./shell.js";
 import { state } from "./state.js";
-import { copyStill, fetchStyles, shownTheme } from "./still_copy.js";
+import { copyStill, fetchStyles } from "./still_copy.js";
 
 const MARGIN = 16;
 const SCALE = 2;
@@ -28,7 +28,7 @@ async function saveElement(kind, shown, title) {
   const width = Math.ceil(shown.scrollWidth) + 2 * MARGIN;
   const height = Math.ceil(shown.scrollHeight) + 2 * MARGIN;
   const svg = await drawElement(shown, width, height);
-  const name = `${title.replace(/[^\w.-]+/g, "_")}.${kind}`;
+  const name = `${title}.${kind}`;
   if (kind === "svg") return download(new Blob([svg], { type: "image/svg+xml" }), name);
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
@@ -55,7 +55,7 @@ async function drawElement(shown, width, height) {
   const body = new XMLSerializer().serializeToString(inner).replace(NO_XML, "\ufffd");
   const styles = (await fetchStyles()).replaceAll("]]>", "");
   return (
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" data-theme="${shownTheme()}">` +
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" data-theme="${themeName()}">` +
     `<style><![CDATA[${styles}\n${OWN_STYLE}]]></style>` +
     `<rect width="100%" height="100%" fill="${themeColors().panel}"/>` +
     `<foreignObject width="${width}" height="${height}">` +

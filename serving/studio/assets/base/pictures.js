@@ -13,7 +13,7 @@ const HEAD = 62;
 const MOST_HEIGHT = 16000;
 
 export async function savePicture(kind, view, title, caption) {
-  const name = `${title.replace(/[^\w.-]+/g, "_")}.${kind}`;
+  const name = `${title}.${kind}`;
   const inner = WIDTH - 2 * MARGIN;
   const height = Math.min(MOST_HEIGHT, HEAD + Math.ceil(view.drawWhole(new SvgContext(), inner)) + MARGIN);
   if (kind === "svg") {
@@ -62,10 +62,11 @@ export function saveButtons(save, subject = "") {
   });
 }
 
+// Saves a file; its name may be any text.
 export function download(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
-  link.download = name;
+  link.download = name.replace(/[^\w.-]+/g, "_");
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }

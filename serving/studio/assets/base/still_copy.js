@@ -1,8 +1,6 @@
 // Copies of what is shown, which need no script: canvases become images, and fields keep
 // what is written in them.
 
-import { isDark } from "./colors.js";
-
 const SHARP = 2;
 const SIZED = ["width", "height", "display", "position", "inset", "imageRendering", "maxWidth"];
 
@@ -19,10 +17,6 @@ export async function fetchStyles() {
   const sheets = [...document.querySelectorAll("link[rel=stylesheet]")];
   const styles = await Promise.all(sheets.map(async ({ href }) => (await fetch(href)).text()));
   return styles.join("\n");
-}
-
-export function shownTheme() {
-  return isDark() ? "dark" : "light";
 }
 
 // The picture of an image, whose address means nothing elsewhere.

@@ -46,7 +46,7 @@ export async function savePage(name, paths, given) {
   const style = `<style>\n${styles.join("\n")}</style>`;
   const inner = page.documentElement.outerHTML.replace(`<!--${STYLE}-->`, () => style);
   const text = `<!doctype html>\n${inner}\n`;
-  download(new Blob([text], { type: "text/html" }), `${name.replace(/[^\w.-]+/g, "_")}.html`);
+  download(new Blob([text], { type: "text/html" }), `${name}.html`);
 }
 
 // All modules that the first one needs, by the names that they are imported by.

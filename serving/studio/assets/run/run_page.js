@@ -228,7 +228,7 @@ async function pause(signal) {
 async function saveReport(path) {
   try {
     const blob = await fetchRunFile(run, path, asking.signal);
-    download(blob, `${run}-${path}`.replace(/[^\w.-]+/g, "_"));
+    download(blob, `${run}-${path}`);
   } catch (error) {
     if (error.name !== "AbortError") fail(error);
   }
