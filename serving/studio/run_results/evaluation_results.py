@@ -48,8 +48,8 @@ def read_evaluations(folder: Path) -> dict[str, Any] | None:
             return None
         of = result.fields("evaluation")
         found = [{"name": TRAINING, "model": None, **_scores(of, JsonFields({}, ""))}]
-        found[0] |= {"summary": None, "examples": [], "report": None}
-        found[0] |= {"confusions": None}
+        found[0] |= dict.fromkeys(("summary", "confusions", "report"))
+        found[0] |= {"examples": []}
     return {"evaluations": found}
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.base.errors import ArtifactError
 from transbeam.serving.studio.run_results.checked_json import JsonFields, read_lines
 
 _LOG = "training/analysis.jsonl"
@@ -77,5 +76,5 @@ def _spread(lines: Sequence[JsonFields]) -> list[JsonFields]:
 def _values(of: JsonFields, layer: str, name: str, heads: int) -> list[Any]:
     values = of.fields(layer).items(name)
     if len(values) != heads or not all(type(x) in (int, float) for x in values):
-        raise ArtifactError(f"{_LOG}: {layer}: {name!r} is no array of {heads} numbers")
+        raise of.fields(layer).error(name, f"no array of {heads} numbers")
     return values
