@@ -371,7 +371,7 @@ def check_images(browser: Browser, url: str) -> None:
         page.set_input_files("[name=image_bytes]", image_file("a'; id #.png"))
         page.click("#try-tab-curl")
         expect(page.locator("#try-code")).to_contain_text("< 'image.png'")
-    # What is no image is refused by the model.
+    # The model refuses a file that is not an image.
     with opened(browser, address, ready=False, refused=(400,)) as page:
         await_form(page)
         broken = {"name": "b.png", "mimeType": "image/png", "buffer": b"no image"}
@@ -437,7 +437,7 @@ def check_hostile_answers(browser: Browser, url: str) -> None:
         expect(page.locator(STATUS)).to_contain_text("was cut")
         assert len(page.inner_text("#try-code")) < 30_000
         assert len(page.url) < 10_000
-    # What an SVG may not have is replaced in pictures.
+    # Pictures replace characters that an SVG may not have.
     with opened(browser, try_page(url, "tiny"), ready=False) as page:
         await_answer(page)
         page.fill("#try-texts textarea", f"{HOSTILE} \x01\ufffe [MASK]")
