@@ -13,11 +13,11 @@ from transbeam.configs.schema.model import (
     PoolerConfig,
 )
 from transbeam.configs.schema.objectives.language_modeling import (
-    CausalConfig,
     PrefixConfig,
     SentencePairsConfig,
 )
 from transbeam.configs.schema.objectives.objective import (
+    DecoderObjective,
     FillsObjective,
     LabeledObjective,
     NumericObjective,
@@ -109,7 +109,7 @@ def build_model(
         options["segments"] = segments
         return _build_on_encoder(config, objective, vocabulary_size, options)
     if isinstance(config, DecoderConfig):
-        if not isinstance(objective, CausalConfig | PrefixConfig):
+        if not isinstance(objective, DecoderObjective):
             raise _does_not_fit(config, objective)
         prefix = isinstance(objective, PrefixConfig)
         model = build_decoder(config, vocabulary_size, prefix=prefix, **options)

@@ -21,7 +21,11 @@ from transbeam.configs.base.atomic_files import writing
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.cleaning import CleaningConfig
 from transbeam.configs.schema.data import DataConfig, DeduplicationConfig
-from transbeam.configs.schema.objectives.objective import TextPairObjective
+from transbeam.configs.schema.objectives.supervised import (
+    CompletionConfig,
+    Seq2SeqConfig,
+    TextToTextConfig,
+)
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import Source
 from transbeam.pipeline.accounting.document_accounting import list_reasons
@@ -251,8 +255,10 @@ def _without_drops(config: RunConfig, source: Source) -> RunConfig:
     """Returns the configuration with the test set in place of the corpus."""
     cleaning = config.data.cleaning
     objective = config.objective
-    if isinstance(objective, TextPairObjective):
+    if isinstance(objective, Seq2SeqConfig | TextToTextConfig):
         objective = replace(objective, too_long="truncate")
+    elif isinstance(objective, CompletionConfig) and objective.too_long == "drop":
+        objective = replace(objective, too_long="truncate_end")
     return replace(
         config,
         objective=objective,

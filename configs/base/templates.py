@@ -1,7 +1,7 @@
 """Text templates with fields in braces, such as `summarize: {text}`."""
 
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from transbeam.configs.base.errors import ConfigError
@@ -56,6 +56,32 @@ def template_fields(key: str, template: str) -> list[str]:
             "a field in braces"
         )
     return fields
+
+
+def fill_template(template: str, values: Mapping[str, str]) -> str:
+    """Fills a template with the values of its fields.
+
+    Example:
+    >>> fill_template("mood: {text}", {"text": "so so"})
+    'mood: so so'
+    """
+    return "".join(
+        plain + ("" if field is None else values[field])
+        for plain, field in template_parts(template)
+    )
+
+
+def edge_texts(template: str) -> tuple[str, str]:
+    """Returns the words of a template before its first and after its last field.
+
+    Example:
+    >>> edge_texts("Read: {text} ({second_text}) In short:")
+    ('Read: ', ') In short:')
+    """
+    parts = template_parts(template)
+    fields = [number for number, (_, field) in enumerate(parts) if field is not None]
+    before = "".join(plain for plain, _ in parts[: fields[0] + 1])
+    return before, "".join(plain for plain, _ in parts[fields[-1] + 1 :])
 
 
 def check_template(key: str, template: str, known: Sequence[str]) -> None:

@@ -32,6 +32,8 @@ from transbeam.configs.schema.objectives.objective import (
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 
+DEFAULT_NEW_TOKENS = 64  # of a decoder
+
 
 def check_model(run: RunConfig) -> None:
     """Checks that a run's model can be trained on its records.
@@ -81,6 +83,22 @@ def decoder_length(run: RunConfig) -> int:
         return objective.target_length(run.data.sequence_length)
     assert isinstance(objective, Seq2SeqObjective)
     return objective.decoder_length
+
+
+def answer_tokens(run: RunConfig) -> int:
+    """Default number of new tokens of a decoder, at most half of its longest input.
+
+    Example:
+    >>> from transbeam.configs.schema.data import DataConfig
+    >>> from transbeam.configs.schema.model import DecoderConfig
+    >>> from transbeam.configs.schema.sources import TextSourceConfig
+    >>> data = DataConfig(source=TextSourceConfig(path="corpus.txt"))
+    >>> model = DecoderConfig(max_sequence_length=100)
+    >>> answer_tokens(RunConfig(name="gpt", data=data, model=model))
+    50
+    """
+    wanted = run.evaluation.max_new_tokens or DEFAULT_NEW_TOKENS
+    return max(min(wanted, run.model.max_sequence_length // 2), 1)
 
 
 def _patches(run: RunConfig) -> PatchesConfig | None:

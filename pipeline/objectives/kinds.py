@@ -12,6 +12,7 @@ from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives import (
     causal,
     classification,
+    completion,
     image_classification,
     masked,
     multi_label_classification,
@@ -52,6 +53,7 @@ _MODULES: ByKind[RecordMaker] = {
     "span_corruption": span_corruption,
     "seq2seq": seq2seq,
     "text_to_text": text_to_text,
+    "completion": completion,
     "classification": classification,
     "multi_label_classification": multi_label_classification,
     "pair_classification": pair_classification,

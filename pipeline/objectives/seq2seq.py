@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transbeam.configs.schema.objectives.objective import TextPairObjective
 from transbeam.configs.schema.objectives.supervised import (
     Seq2SeqConfig,
+    TextToTextConfig,
 )
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document import Split
@@ -111,7 +111,7 @@ def pair_records(
     reasons: list[str | None],
     tokenizer: Tokenizer,
     run: RunConfig,
-    config: TextPairObjective,
+    config: Seq2SeqConfig | TextToTextConfig,
 ) -> Records:
     """Makes records of pairs.
 

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from transbeam.configs.schema.objectives.supervised import TextToTextConfig
+from transbeam.configs.schema.objectives.supervised import (
+    CompletionConfig,
+    TextToTextConfig,
+)
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.accounting.byte_accounting import UnreadFiles
 from transbeam.pipeline.accounting.reading_summary import check_reading, sum_reading
@@ -26,7 +29,7 @@ from transbeam.pipeline.documents.step_markers import (
     mark_done,
     read_state,
 )
-from transbeam.pipeline.objectives.text_to_text import usable_texts
+from transbeam.pipeline.objectives.base.text_templates import usable_texts
 from transbeam.pipeline.records.token_rows import blocks
 from transbeam.pipeline.sources.corpus_files import list_files
 from transbeam.pipeline.sources.files.reading_report import ReadingReport, reported
@@ -55,7 +58,7 @@ def countable_texts(
     documents: DocumentBatch, config: RunConfig
 ) -> Iterator[Sequence[bytes] | np.ndarray]:
     """Yields the texts from which records will be made."""
-    if isinstance(config.objective, TextToTextConfig):
+    if isinstance(config.objective, TextToTextConfig | CompletionConfig):
         yield from usable_texts(documents, config.objective)
         return
     for column in ("text", "second_text", "target_text"):

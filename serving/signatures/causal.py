@@ -4,6 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from transbeam.configs.loader.compatibility import DEFAULT_NEW_TOKENS
 from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.keras_decode_functions import decoder_steps
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
@@ -27,7 +28,6 @@ from transbeam.serving.text_ops.prompts import EncodedPrompt, beginnings
 from transbeam.serving.text_ops.text_encoder import right_padded
 
 _Ragged: Any = tf.RaggedTensor
-_MOST = 64  # new tokens by default
 _INPUTS = ("token_ids", "padding_mask")
 _IDS = [ids_spec("token_ids"), ids_spec("length", None)]
 
@@ -83,10 +83,15 @@ class CausalTask(GenerationTask):
         self.tokenizer = trained.tokenizer
         self.max_length = config.model.max_sequence_length
         most = self.max_length - 1  # a prompt has at least one token
-        wanted = config.evaluation.max_new_tokens or _MOST
-        evaluation, seed = config.evaluation, config.seed
-        writer = TextGenerator(trained.tokenizer, evaluation, min(wanted, most), seed)
-        super().__init__(writer, most)
+        wanted = config.evaluation.max_new_tokens or DEFAULT_NEW_TOKENS
+        super().__init__(self.make_writer(min(wanted, most)), most)
+
+    def make_writer(self, max_new_tokens: int) -> TextGenerator:
+        """Makes the decoding loops, with the default number of new tokens."""
+        config = self.trained.config
+        return TextGenerator(
+            self.tokenizer, config.evaluation, max_new_tokens, config.seed
+        )
 
     @property
     def texts(self) -> list[tf.TensorSpec]:

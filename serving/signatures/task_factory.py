@@ -17,12 +17,14 @@ from transbeam.configs.schema.objectives.objective import (
     WordsObjective,
 )
 from transbeam.configs.schema.objectives.supervised import (
+    CompletionConfig,
     Seq2SeqConfig,
     TextToTextConfig,
 )
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.interface import SignatureTask
 from transbeam.serving.signatures.causal import CausalTask
+from transbeam.serving.signatures.completion import CompletionTask
 from transbeam.serving.signatures.embedding import EmbeddingTask
 from transbeam.serving.signatures.masked import MaskedTask
 from transbeam.serving.signatures.pooled import PooledTask
@@ -58,6 +60,8 @@ def _generation_task(objective: TextObjective) -> Callable[[TrainedRun], Signatu
             return CausalTask
         case PrefixConfig():
             return PrefixTask
+        case CompletionConfig():
+            return CompletionTask
         case SpanCorruptionConfig():
             return SpanCorruptionTask
         case Seq2SeqConfig() | TextToTextConfig():

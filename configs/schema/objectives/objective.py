@@ -19,6 +19,7 @@ from transbeam.configs.schema.objectives.language_modeling import (
 )
 from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
+    CompletionConfig,
     ImageClassificationConfig,
     MultiLabelClassificationConfig,
     PairClassificationConfig,
@@ -45,6 +46,7 @@ TextObjective = (
     | SpanCorruptionConfig
     | Seq2SeqConfig
     | TextToTextConfig
+    | CompletionConfig
 )
 # A number for each input.
 NumberObjective = RegressionConfig | PairRegressionConfig
@@ -79,7 +81,9 @@ ImageObjective = ImageClassificationConfig
 # Kinds that train an encoder and a decoder.
 Seq2SeqObjective = SpanCorruptionConfig | Seq2SeqConfig | TextToTextConfig
 # Kinds whose records hold a text and the text that answers it.
-TextPairObjective = Seq2SeqConfig | TextToTextConfig
+TextPairObjective = Seq2SeqConfig | TextToTextConfig | CompletionConfig
+# Kinds that train a decoder alone.
+DecoderObjective = CausalConfig | PrefixConfig | CompletionConfig
 
 T = TypeVar("T")
 
@@ -94,6 +98,7 @@ class ByKind(TypedDict, Generic[T]):
     span_corruption: T
     seq2seq: T
     text_to_text: T
+    completion: T
     classification: T
     multi_label_classification: T
     pair_classification: T

@@ -59,6 +59,60 @@ class TextToTextConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CompletionConfig:
+    """Completion: a decoder learns to follow a prompt with its answer.
+
+    A record holds `[BEGIN] prompt answer [END]`, in which the answer and the end token
+    are predicted. Prompt and answer are tokenized separately, so that a prompt has the
+    same tokens in the records and in a request; spaces at the end of the template
+    `prompt` are tokenized with the answer, as they are inside a text.
+    """
+
+    kind: Literal["completion"] = "completion"
+    prompt: str
+    """Template of the prompt, such as `Question: {text} Answer: `."""
+
+    answer: str = "{target_text}"
+    """Template of the answer: `{target_text}` or `{label}`, optionally with text
+    around it.
+    """
+
+    loss: Literal["answer", "all"] = "answer"
+    """Tokens that are predicted: those of the answer, or also those of the prompt."""
+
+    too_long: Literal["truncate_start", "truncate_end", "drop"] = "truncate_end"
+    """Handling of prompts that do not fit into a record with their answer:
+    `truncate_start` and `truncate_end` cut the texts of the prompt at that side and
+    keep the template's own words before and after them, `drop` sends the document to
+    quarantine. An answer is never cut: one that does not fit goes to quarantine.
+    """
+
+    def __post_init__(self) -> None:
+        check_template("prompt", self.prompt, SOURCE_FIELDS)
+        check_template("answer", self.answer, TARGET_FIELDS)
+
+    @property
+    def separator(self) -> str:
+        """Spaces at the end of the template `prompt`, tokenized with the answer.
+
+        Example:
+        >>> CompletionConfig(prompt="{text} In short: ").separator
+        ' '
+        """
+        return self.prompt[len(self.prompt.rstrip(" ")) :]
+
+    @property
+    def prompt_template(self) -> str:
+        """The template `prompt` without its separator.
+
+        Example:
+        >>> CompletionConfig(prompt="{text} In short: ").prompt_template
+        '{text} In short:'
+        """
+        return self.prompt.rstrip(" ")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClassificationConfig:
     """Text classification: predicts `label` from `text`."""
 

@@ -5,9 +5,15 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from transbeam.configs.base.templates import template_fields
-from transbeam.configs.schema.objectives.objective import ByKind, Objective
+from transbeam.configs.schema.objectives.objective import (
+    ByKind,
+    Objective,
+    TextPairObjective,
+)
 from transbeam.configs.schema.objectives.supervised import (
     SOURCE_FIELDS,
+    CompletionConfig,
+    Seq2SeqConfig,
     TextToTextConfig,
 )
 
@@ -31,8 +37,8 @@ class ObjectiveTraits:
         sentence: A sentence that describes a trained model to its users; `{n}` is the
             number of its labels or tokens.
         model: The `model.kind` that the objective trains.
-        fields: Fields that a document must have, by the names of `Document`. The fields
-            of `text_to_text` depend on its templates: see `fields_needed`.
+        fields: Fields that a document must have, by the names of `Document`. Empty if
+            they depend on the objective's templates: see `fields_needed`.
         pieces: Special pieces that the tokenizer must have, by the names of
             `SpecialIds`.
         inputs: Inputs of the exported model's default signature.
@@ -132,6 +138,16 @@ _TABLE: ByKind[ObjectiveTraits] = {
         outputs=_GENERATED,
         ids_signature="logits_ids",
     ),
+    "completion": ObjectiveTraits(
+        sentence="A language model that answers prompts.",
+        model="decoder",
+        fields=(),
+        pieces=("end",),
+        inputs=_PAIR,
+        example=_TWO,
+        outputs=_GENERATED,
+        ids_signature="logits_ids",
+    ),
     "classification": ObjectiveTraits(
         sentence="A classifier of texts with {n} labels.",
         fields=("text", "label"),
@@ -223,6 +239,23 @@ def traits(objective: Objective) -> ObjectiveTraits:
     return _TABLE[objective.kind]
 
 
+def text_templates(objective: TextPairObjective) -> tuple[str, str]:
+    """Returns the templates of the text that a model reads and of the one it writes.
+
+    Example:
+    >>> from transbeam.configs.schema.objectives.supervised import Seq2SeqConfig
+    >>> text_templates(Seq2SeqConfig())
+    ('{text}', '{target_text}')
+    """
+    match objective:
+        case Seq2SeqConfig():
+            return "{text}", "{target_text}"
+        case TextToTextConfig():
+            return objective.source, objective.target
+        case CompletionConfig():
+            return objective.prompt_template, objective.answer
+
+
 def fields_needed(objective: Objective) -> tuple[str, ...]:
     """Returns the fields that a document must have, by the names of `Document`.
 
@@ -231,10 +264,9 @@ def fields_needed(objective: Objective) -> tuple[str, ...]:
     >>> fields_needed(RegressionConfig())
     ('text', 'label')
     """
-    if isinstance(objective, TextToTextConfig):
-        source = template_fields("source", objective.source)
-        target = template_fields("target", objective.target)
-        return tuple(dict.fromkeys([*source, *target]))
+    if isinstance(objective, TextPairObjective):
+        fields = map(template_fields, ("source", "target"), text_templates(objective))
+        return tuple(dict.fromkeys(field for found in fields for field in found))
     return traits(objective).fields
 
 
@@ -245,7 +277,7 @@ def input_names(objective: Objective) -> tuple[str, ...]:
     >>> input_names(TextToTextConfig(source="{second_text} Answer: {text}"))
     ('text', 'second_text')
     """
-    if isinstance(objective, TextToTextConfig):
-        fields = template_fields("source", objective.source)
+    if isinstance(objective, TextPairObjective):
+        fields = template_fields("source", text_templates(objective)[0])
         return tuple(name for name in SOURCE_FIELDS if name in fields)
     return traits(objective).inputs
