@@ -25,6 +25,7 @@ SIDE = 4
 KEYS = {
     "labels": ("a", "b"),
     "source": "{text} {second_text}",
+    "prompt": "{text} {second_text}: ",
     "image_size": SIDE,
     "max_question_length": 8,
     "decoder_length": LENGTH,

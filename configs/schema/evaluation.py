@@ -27,12 +27,13 @@ class EvaluationConfig:
     method: GreedyConfig | SampleConfig | BeamConfig | ContrastiveConfig = option(
         GreedyConfig
     )
-    """Decoding method, for seq2seq and text_to_text."""
+    """Decoding method, for seq2seq, text_to_text and completion."""
 
     max_new_tokens: int | None = option(None, minimum=1)
     """Default maximum number of generated tokens, used where a request sets none;
     limited by the room that the prompt leaves. Left out: objective.decoder_length, or
-    64 for causal and prefix.
+    64 for decoders. A prompt of completion is cut to leave room for as many, at most
+    half of model.max_sequence_length.
     """
 
     text_scores: tuple[TextScore, ...] = ("bleu", "chrf")

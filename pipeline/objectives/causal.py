@@ -11,14 +11,11 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document import Split
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives.base.labels import token_counts
+from transbeam.pipeline.objectives.base.next_tokens import next_tokens
 from transbeam.pipeline.objectives.base.special_tokens import needed
 from transbeam.pipeline.records.features import Feature, Records
 from transbeam.pipeline.records.packing.sequence_packing import Packed, pack_streams
-from transbeam.pipeline.records.token_rows import (
-    TokenRows,
-    token_features,
-    tokenize_column,
-)
+from transbeam.pipeline.records.token_rows import token_features, tokenize_column
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
@@ -74,33 +71,3 @@ def make_packed_records(
         },
     )
     return records, packed
-
-
-def next_tokens(stream: TokenRows, packed: Packed) -> tuple[np.ndarray, np.ndarray]:
-    """Returns each token's next token in its document, even if it is in another record.
-
-    Each token of a document except the first is thus predicted exactly once.
-
-    Args:
-        stream: The documents.
-        packed: The records in which the documents are packed, without special tokens
-            around chunks.
-
-    Returns:
-        int32 and float32, of the shape of `packed.token_ids`: the targets, and their
-        weights: 1 for tokens with a target, else 0.
-    """
-    document_ids = packed.document_ids
-    targets = np.zeros_like(packed.token_ids)
-    follows = np.zeros(targets.shape, np.bool_)
-    follows[:, :-1] = document_ids[:, 1:] == document_ids[:, :-1]
-    follows &= document_ids > 0
-    targets[:, :-1] = packed.token_ids[:, 1:] * follows[:, :-1]
-
-    # At a cut in a document, the next token is the first of the next chunk.
-    last_cells = np.flatnonzero((document_ids > 0) & ~follows)  # in the order of chunks
-    after = packed.chunks.starts + packed.chunks.lengths
-    is_cut = ~np.isin(after, stream.row_splits)
-    targets.reshape(-1)[last_cells[is_cut]] = stream.ids[after[is_cut]]
-    follows.reshape(-1)[last_cells[is_cut]] = True
-    return targets, follows.astype(np.float32)

@@ -67,7 +67,10 @@ def make_records(
 
     frame = len(before) + 1
     cut = _tokens_to_cut(prompts, answers, run.data.sequence_length - frame)
-    most = 0 if config.too_long == "drop" else prompts.lengths - leading - trailing
+    # A prompt without any token of its texts would be no use.
+    most = np.maximum(prompts.lengths - leading - trailing - 1, 0)
+    if config.too_long == "drop":
+        most[:] = 0
     for row, reason in zip(
         rows, _too_long(answers, cut, most, run, frame), strict=True
     ):
@@ -114,7 +117,7 @@ def _tokens_to_cut(prompts: TokenRows, answers: TokenRows, room: int) -> np.ndar
 def _too_long(
     answers: TokenRows,
     cut: np.ndarray,
-    most: np.ndarray | int,
+    most: np.ndarray,
     run: RunConfig,
     frame: int,
 ) -> Sequence[str | None]:

@@ -18,11 +18,13 @@ from transbeam.configs.schema.objectives.objective import (
     WordsObjective,
 )
 from transbeam.configs.schema.objectives.supervised import (
+    CompletionConfig,
     Seq2SeqConfig,
     TextToTextConfig,
 )
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checker import ParityChecker
+from transbeam.serving.parity.completion import CompletionParityChecker
 from transbeam.serving.parity.embedding import EmbeddingParityChecker
 from transbeam.serving.parity.generation import GenerationParityChecker
 from transbeam.serving.parity.image import ImageParityChecker
@@ -66,6 +68,8 @@ def _generation_checker(objective: TextObjective) -> type[GenerationParityChecke
     match objective:
         case PrefixConfig():
             return PrefixParityChecker
+        case CompletionConfig():
+            return CompletionParityChecker
         case SpanCorruptionConfig():
             return SpanCorruptionParityChecker
         case CausalConfig() | Seq2SeqConfig() | TextToTextConfig():

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from transbeam.configs.base.templates import template_parts
+from transbeam.configs.base.templates import fill_template
 from transbeam.configs.loader.compatibility import decoder_length
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
-from transbeam.configs.schema.objectives.supervised import TextToTextConfig
-from transbeam.configs.schema.objectives.traits import input_names
+from transbeam.configs.schema.objectives.objective import TextPairObjective
+from transbeam.configs.schema.objectives.traits import input_names, text_templates
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
@@ -216,10 +216,9 @@ class GenerationParityChecker:
     def _expect(self, texts: tuple[str, ...]) -> ExpectedGeneration:
         trained, special = self.trained, self.trained.tokenizer.special
         text, objective = texts[0], trained.config.objective
-        if isinstance(objective, TextToTextConfig):
+        if isinstance(objective, TextPairObjective):
             named = dict(zip(input_names(objective), texts, strict=True))
-            parts = template_parts(objective.source)
-            text = "".join(plain + named.get(field or "", "") for plain, field in parts)
+            text = fill_template(text_templates(objective)[0], named)
         ids = self._tokens(text)
         if not self.goes_on:
             room = trained.config.data.sequence_length - 1

@@ -9,8 +9,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from transbeam.configs.base.templates import template_parts
-from transbeam.configs.schema.objectives.supervised import TextToTextConfig
+from transbeam.configs.base.templates import fill_template
+from transbeam.configs.schema.objectives.objective import TextPairObjective
+from transbeam.configs.schema.objectives.traits import text_templates
 from transbeam.model.inspect.attention_statistics import recorded_statistics
 from transbeam.model.inspect.flow.attention_rollout import mean_with_residual
 from transbeam.model.inspect.token_attention import read_token_attention
@@ -196,15 +197,12 @@ class InspectedModel:
     def _row_texts(self, texts: Mapping[str, str]) -> dict[str, list[str]]:
         """Returns the texts of each row, by the prefix of the row's inputs."""
         objective = self._facts.config.objective
+        source = [texts[name] for name in self._names]
+        if isinstance(objective, TextPairObjective):
+            source = [fill_template(text_templates(objective)[0], texts)]
         if self._facts.config.model.kind != "seq2seq":
-            return {"": [texts[name] for name in self._names]}
-        source = texts[self._names[0]]
-        if isinstance(objective, TextToTextConfig):
-            source = "".join(
-                plain + ("" if field is None else texts[field])
-                for plain, field in template_parts(objective.source)
-            )
-        return {"encoder_": [source], "decoder_": [texts[TARGET]]}
+            return {"": source}
+        return {"encoder_": source[:1], "decoder_": [texts[TARGET]]}
 
 
 def most_tokens(facts: RunFacts) -> int:

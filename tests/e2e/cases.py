@@ -101,6 +101,12 @@ CASES = {
         with_columns("label: mood"),
         shown=("encoder_token_ids  ▁ m o o d ", "decoder_token_ids  <pad> "),
     ),
+    "completion": Case(
+        "kind: completion, prompt: 'mood of {text} is: ', answer: '{label}'",
+        BYTES,
+        with_columns("label: mood"),
+        shown=("token_ids  m o o d ", "target_ids  ", "<|endoftext|>"),
+    ),
     "classification": Case(
         "kind: classification, labels: [calm, cross]",
         "kind: pretrained, path: FOLDER/vocab.txt",

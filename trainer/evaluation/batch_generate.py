@@ -1,11 +1,11 @@
-"""Batch generation by sequence-to-sequence models.
+"""Batch generation by sequence-to-sequence models and by decoders.
 
-Texts are sorted by length and encoded in batches of equal size, each padded to its
+Texts are sorted by length and read in batches of equal size, each padded to its
 longest text, rounded up. So the generation function is compiled for few shapes, and
 short outputs, which mostly belong to short texts, do not wait for long outputs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +14,24 @@ import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.cli.progress import Bar
+from transbeam.configs.loader.compatibility import answer_tokens
 from transbeam.configs.schema.generation import ContrastiveConfig, GenerationConfig
 from transbeam.configs.schema.objectives.objective import TextPairObjective
+from transbeam.configs.schema.objectives.supervised import CompletionConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.generation.generate import generate
-from transbeam.model.generation.keras_decode_functions import seq2seq_steps
+from transbeam.model.generation.keras_decode_functions import (
+    decoder_steps,
+    seq2seq_steps,
+)
 from transbeam.model.generation.ragged import unpad
+from transbeam.pipeline.objectives.base.prompt_truncation import truncate_prompts
 from transbeam.pipeline.objectives.base.special_tokens import needed
-from transbeam.pipeline.records.token_rows import TokenRows, tokenize_texts
+from transbeam.pipeline.records.token_rows import (
+    TokenRows,
+    join_rows,
+    tokenize_texts,
+)
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 _TEXTS_AT_ONCE = 32
@@ -80,7 +90,7 @@ def write_answers(
     """Generates an output for each text, with the settings of `evaluation`.
 
     Args:
-        texts: Encoder inputs, UTF-8. A text that is longer than a record is truncated.
+        texts: Sources or prompts, UTF-8. A text that is too long is truncated.
         model: A model of `build_model` without packing, with its weights.
         tokenizer: The run's tokenizer.
         config: The run.
@@ -89,31 +99,43 @@ def write_answers(
     Returns:
         The generated text for each input, in their order.
     """
-    end = needed(tokenizer, config, "end")
-    rows = _encoded(texts, tokenizer, config.data.sequence_length, end)
-    write = _writer(model, generation_config(config, tokenizer), tokenizer)
+    objective = config.objective
+    settings = generation_config(config, tokenizer)
+    if isinstance(objective, CompletionConfig):
+        longest = config.model.max_sequence_length - settings.max_new_tokens
+        rows = _prompts(texts, tokenizer, objective, longest)
+        write, pad_left = _decoder_writer(model, settings), True
+    else:
+        longest = config.data.sequence_length
+        rows = _encoded(texts, tokenizer, longest, needed(tokenizer, config, "end"))
+        write, pad_left = _writer(model, settings, tokenizer), False
     answers: list[list[int]] = [[] for _ in texts]
-    for group in grouped_by_length(
-        rows.lengths, _TEXTS_AT_ONCE, config.data.sequence_length
-    ):
-        ids, mask = _padded(rows, group, tokenizer.special.pad)
+    for group in grouped_by_length(rows.lengths, _TEXTS_AT_ONCE, longest):
+        ids, mask = _padded(rows, group, tokenizer.special.pad, left=pad_left)
         seeds = (group.rows + config.seed).astype(np.int32)
         written, lengths = map(keras.ops.convert_to_numpy, write(ids, mask, seeds))
         for row, new in zip(group.rows[: group.real], unpad(written, lengths)):  # noqa: B905
             answers[row] = new
         progress.advance(group.real)
-    return _decoded(answers, tokenizer)
+    written = _decoded(answers, tokenizer)
+    if isinstance(objective, CompletionConfig):
+        return [text.removeprefix(objective.separator) for text in written]
+    return written
 
 
 def generation_config(config: RunConfig, tokenizer: Tokenizer) -> GenerationConfig:
     """Generation settings of a run's evaluation."""
     objective, wanted = config.objective, config.evaluation
     assert isinstance(objective, TextPairObjective)
-    # The first token of the decoder's rows is no answer.
-    most = min(objective.decoder_length, config.model.max_sequence_length - 1)
+    if isinstance(objective, CompletionConfig):
+        most = answer_tokens(config)
+    else:
+        # The first token of the decoder's rows is no answer.
+        most = min(objective.decoder_length, config.model.max_sequence_length - 1)
+        most = wanted.max_new_tokens or most
     return GenerationConfig(
         method=wanted.method,
-        max_new_tokens=wanted.max_new_tokens or most,
+        max_new_tokens=most,
         stop_token_ids=(needed(tokenizer, config, "end"), *tokenizer.special.stop),
         pad_token_id=tokenizer.special.pad,
     )
@@ -132,10 +154,24 @@ def _encoded(
     return TokenRows(ids, splits)
 
 
-def _padded(rows: TokenRows, group: Group, pad: int) -> tuple[np.ndarray, np.ndarray]:
-    """Right-padded ids and mask of a group, both int32 (B, width)."""
-    columns = np.arange(group.width)
-    mask = columns < rows.lengths[group.rows, np.newaxis]
+def _prompts(
+    texts: Sequence[bytes], tokenizer: Tokenizer, config: CompletionConfig, longest: int
+) -> TokenRows:
+    """Tokenizes prompts as in records: truncated to a length, with a begin token."""
+    begin, end = tokenizer.special.begin, tokenizer.special.end
+    rows = tokenize_texts(texts, tokenizer)
+    if begin in (None, end):
+        return truncate_prompts(rows, longest, config, tokenizer)
+    return join_rows(begin, truncate_prompts(rows, longest - 1, config, tokenizer))
+
+
+def _padded(
+    rows: TokenRows, group: Group, pad: int, *, left: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Padded ids and mask of a group, both int32 (B, width)."""
+    lengths = rows.lengths[group.rows, np.newaxis]
+    columns = np.arange(group.width) - (group.width - lengths if left else 0)
+    mask = (columns >= 0) & (columns < lengths)
     cells = np.where(mask, rows.row_splits[group.rows, np.newaxis] + columns, 0)
     return np.where(mask, rows.ids[cells], pad).astype(np.int32), mask.astype(np.int32)
 
@@ -155,12 +191,35 @@ def _writer(
     def write(token_ids, padding_mask, seeds):
         steps = seq2seq_steps(model, token_ids, padding_mask, keep_hidden=hidden)
         prompts = keras.ops.full((token_ids.shape[0], 1), begin, dtype="int32")
-        result = generate(steps, prompts, config=config, seeds=seeds)
-        ids, lengths = result["token_ids"], result["lengths"]
-        if len(ids.shape) == 3:  # several results, the best first
-            ids, lengths = ids[:, 0], lengths[:, 0]
-        return ids, lengths
+        return _best(generate(steps, prompts, config=config, seeds=seeds))
 
+    return _compiled(write)
+
+
+def _decoder_writer(
+    model: keras.Model, config: GenerationConfig
+) -> Callable[..., tuple[Any, Any]]:
+    """Compiles the function that generates the best answer to each prompt."""
+    hidden = isinstance(config.method, ContrastiveConfig)
+
+    def write(token_ids, padding_mask, seeds):
+        steps = decoder_steps(model, keep_hidden=hidden)
+        return _best(
+            generate(steps, token_ids, padding_mask, config=config, seeds=seeds)
+        )
+
+    return _compiled(write)
+
+
+def _best(result: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The ids and lengths of the best result for each text."""
+    ids, lengths = result["token_ids"], result["lengths"]
+    if len(ids.shape) == 3:  # several results, the best first
+        ids, lengths = ids[:, 0], lengths[:, 0]
+    return ids, lengths
+
+
+def _compiled(write: Callable[..., Any]) -> Callable[..., Any]:
     if keras.backend.backend() == "jax":
         import jax
 

@@ -11,6 +11,7 @@ from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
     FillsObjective,
     PooledObjective,
+    Seq2SeqObjective,
     SpanObjective,
     TextObjective,
     TextPairObjective,
@@ -76,7 +77,8 @@ def make_collectors(config: RunConfig) -> tuple[Collector, ...]:
     targets, most = make_targets(config.objective), config.evaluation.errors
     objective = config.objective
     if isinstance(objective, TextPairObjective):
-        return (CostsByDocument(targets, "decoder_document_ids"),)
+        side = "decoder_" if isinstance(objective, Seq2SeqObjective) else ""
+        return (CostsByDocument(targets, f"{side}document_ids"),)
     if isinstance(objective, SpanObjective):
         return (CostsByDocument(targets),)
     if isinstance(objective, FillsObjective | TextObjective | SentencePairsConfig):

@@ -15,13 +15,11 @@ from transbeam.configs.cli.console import Console
 from transbeam.configs.cli.progress import Bar
 from transbeam.configs.schema.evaluation import TextScore
 from transbeam.configs.schema.objectives.objective import TextPairObjective
-from transbeam.configs.schema.objectives.supervised import (
-    TextToTextConfig,
-)
+from transbeam.configs.schema.objectives.traits import text_templates
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.build import build_model
 from transbeam.pipeline.evaluation_set import ValidationDocuments
-from transbeam.pipeline.objectives.text_to_text import filled
+from transbeam.pipeline.objectives.base.text_templates import filled
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.evaluation.batch_generate import write_answers
 from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
@@ -161,14 +159,11 @@ def texts_and_references(
     config: RunConfig, held_out: ValidationDocuments
 ) -> tuple[list[bytes], list[bytes]]:
     """Model inputs and reference outputs of each document, UTF-8."""
-    objective = config.objective
-    if isinstance(objective, TextToTextConfig):
-        source, target = (
-            _filled(held_out, template)
-            for template in (objective.source, objective.target)
-        )
-        return source, target
-    return held_out.texts(), held_out.texts("target_text")
+    assert isinstance(config.objective, TextPairObjective)
+    source, target = (
+        _filled(held_out, template) for template in text_templates(config.objective)
+    )
+    return source, target
 
 
 def _filled(held_out: ValidationDocuments, template: str) -> list[bytes]:

@@ -64,7 +64,8 @@ def truncate_prompts(
     leading, trailing = TemplateWords.from_config(config, tokenizer).count(prompts)
     over = np.maximum(prompts.lengths - most, 0)
     cut = np.minimum(over, prompts.lengths - leading - trailing)
-    shorter = drop_tokens(prompts, cut_starts(prompts, cut, leading, trailing, config), cut)
+    starts = cut_starts(prompts, cut, leading, trailing, config)
+    shorter = drop_tokens(prompts, starts, cut)
     return drop_tokens(shorter, np.zeros_like(over), over - cut)
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from transbeam.configs.schema.run import RunConfig
-from transbeam.pipeline.objectives import causal
 from transbeam.pipeline.objectives.base.labels import rejected_rows, token_counts
+from transbeam.pipeline.objectives.base.next_tokens import next_tokens
 from transbeam.pipeline.records.features import Records
 from transbeam.pipeline.records.packing.sequence_packing import Chunks, Packed, pack
 from transbeam.pipeline.records.token_rows import TokenRows
@@ -48,7 +48,7 @@ def make_target_records(
         run.data.sequence_length,
         pad=special.pad,
     )
-    targets, weights = causal.next_tokens(rows, packed)
+    targets, weights = next_tokens(rows, packed)
     weights *= np.append(is_target, False).take(_token_index(packed) + 1)
     silent = [special.pad, special.begin, special.end]
     content = rows.ids[~np.isin(rows.ids, [id_ for id_ in silent if id_ is not None])]
@@ -75,5 +75,6 @@ def _token_index(packed: Packed) -> np.ndarray:
     """Returns the index of each token among all rows' tokens; of padding, any index."""
     first = packed.first_chunks(slice(None))[:, np.newaxis]
     chunk = np.maximum(first + packed.document_ids - 1, 0)
-    starts = packed.chunks.starts
-    return starts.take(chunk, mode="clip") + packed.position_ids if len(starts) else first
+    if not len(packed.chunks):
+        return chunk
+    return packed.chunks.starts.take(chunk, mode="clip") + packed.position_ids
