@@ -33,7 +33,7 @@ from transbeam.serving.text_ops.text_encoder import right_padded
 _FIELDS = {"text": TEXT, "second_text": SECOND_TEXT}
 _SCORED = [
     ids_spec("token_ids"),
-    *(ids_spec(name, None) for name in ("length", "prompt_length")),
+    *(ids_spec(name, None) for name in ("length", "prefix_length")),
 ]
 
 
@@ -53,8 +53,8 @@ class CompletionTask(CausalTask):
       in nats, of the answer and its end token, given the prompt; `num_tokens` int32
       (B,), the number of scored tokens; `truncated`. An answer that is too long by
       itself is cut at its end.
-    - `score_ids`: `token_ids` int32 (B, T), `length` and `prompt_length` int32 (B,),
-      the numbers of all tokens and of prompt tokens → `log_likelihood`, `num_tokens`.
+    - `score_ids`: `token_ids` int32 (B, T), `length` and `prefix_length` int32 (B,),
+      the numbers of all tokens and of those of the prompt → `log_likelihood`, `num_tokens`.
     - `tokenize`: the inputs → `token_ids`, `length` of the prompt that is generated
       from; `truncated`.
 
@@ -110,20 +110,20 @@ class CompletionTask(CausalTask):
         prompts = self._encoded(texts, most)
         whole = concatenate_ragged(prompts.tokens, after)
         token_ids, length, _ = right_padded(whole, self.max_length, special.pad)
-        prompt_length = tf.cast(prompts.tokens.row_lengths(), tf.int32)
+        prefix_length = tf.cast(prompts.tokens.row_lengths(), tf.int32)
         return {
-            **self.score_answer_ids(token_ids, length, prompt_length),
+            **self.score_answer_ids(token_ids, length, prefix_length),
             "truncated": prompts.truncated | cut,
         }
 
     def score_answer_ids(
-        self, token_ids: tf.Tensor, length: tf.Tensor, prompt_length: tf.Tensor
+        self, token_ids: tf.Tensor, length: tf.Tensor, prefix_length: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """The signature `score_ids`."""
         size = tf.shape(token_ids)[1]
         mask, given = (
             tf.sequence_mask(each, size, dtype=tf.int32)
-            for each in (length, prompt_length)
+            for each in (length, prefix_length)
         )
         logits = self.logits_ids(token_ids, mask)["logits"]
         is_answer = mask * (1 - given)

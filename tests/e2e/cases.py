@@ -105,7 +105,7 @@ CASES = {
         "kind: completion, prompt: 'mood of {text} is: ', answer: '{label}'",
         BYTES,
         with_columns("label: mood"),
-        shown=("token_ids  m o o d ", "target_ids  ", "<|endoftext|>"),
+        shown=("token_ids  ", "\n  target_ids  Ġ c ", "<|endoftext|>"),
     ),
     "classification": Case(
         "kind: classification, labels: [calm, cross]",

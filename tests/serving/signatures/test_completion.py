@@ -140,7 +140,7 @@ def test_a_score_is_that_of_the_answer_after_the_prompt(run) -> None:
         ids[row, : len(before + after)] = before + after
     lengths = {
         "length": [len(before + after) for before, after in rows],
-        "prompt_length": [len(before) for before, _ in rows],
+        "prefix_length": [len(before) for before, _ in rows],
     }
     by_ids = run.ask("score_ids", {"token_ids": ids, **lengths})
     for name in ("log_likelihood", "num_tokens"):
