@@ -11,7 +11,10 @@ from pathlib import Path
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.attention import KernelAttentionConfig
 from transbeam.configs.schema.model import DecoderConfig, Seq2SeqModelConfig
+from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.configs.schema.objectives.objective import ImageObjective
+from transbeam.configs.schema.objectives.supervised import CompletionConfig
+from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import (
     ByteBPEConfig,
@@ -177,13 +180,21 @@ def _check_cache(run: RunConfig, model: DecoderConfig | Seq2SeqModelConfig) -> N
 
 
 def _check_litert_lm(run: RunConfig) -> None:
-    """Checks that the objective is `causal`, the only one LiteRT-LM supports."""
+    """Checks that LiteRT-LM runs the model: a decoder, of one text for each message."""
     kind = run.objective.kind
-    if kind != "causal":
+    if not isinstance(run.objective, CausalConfig | CompletionConfig):
         raise ConfigError(
             f"export.litert_lm=True does not go with objective.kind={kind}: LiteRT-LM "
-            "runs decoders that read from left to right, which `causal` trains. Take "
-            "the key away; the TFLite file alone is written of all that write"
+            "runs decoders that read from left to right, which `causal` and "
+            "`completion` train. Take the key away; the TFLite file alone is written "
+            "of all that write"
+        )
+    fields = input_names(run.objective)
+    if len(fields) > 1:
+        raise ConfigError(
+            "export.litert_lm=True: LiteRT-LM has one text for each message, and "
+            f"objective.prompt has the fields {' and '.join(fields)}. Write a template "
+            "of one field, or take the key away"
         )
 
 

@@ -12,7 +12,7 @@ from transbeam.configs.schema.generation import (
 )
 from transbeam.configs.schema.sources import Source, check_weights
 
-TextScore = Literal["bleu", "bleu_lowercase", "chrf", "rouge", "exact_match"]
+TextScore = Literal["bleu", "bleu_lowercase", "chrf", "rouge", "exact_match", "f1"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,8 @@ class EvaluationConfig:
 
     text_scores: tuple[TextScore, ...] = ("bleu", "chrf")
     """Metrics of generated texts against the references: BLEU (sacrebleu, 13a) with and
-    without case, chrF, ROUGE for English summaries, exact match. Empty: no texts are
+    without case, chrF, ROUGE for English summaries, exact match, and F1 of the shared
+    words, without case, punctuation and English articles (SQuAD). Empty: no texts are
     generated.
     """
 

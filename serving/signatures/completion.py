@@ -54,7 +54,8 @@ class CompletionTask(CausalTask):
       (B,), the number of scored tokens; `truncated`. An answer that is too long by
       itself is cut at its end.
     - `score_ids`: `token_ids` int32 (B, T), `length` and `prefix_length` int32 (B,),
-      the numbers of all tokens and of those of the prompt → `log_likelihood`, `num_tokens`.
+      the numbers of all tokens and of those of the prompt → `log_likelihood` and
+      `num_tokens`.
     - `tokenize`: the inputs → `token_ids`, `length` of the prompt that is generated
       from; `truncated`.
 

@@ -23,7 +23,7 @@ from transbeam.pipeline.objectives.base.text_templates import filled
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.evaluation.batch_generate import write_answers
 from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
-from transbeam.trainer.metrics.generated_text import BLEU, ChrF, Rouge
+from transbeam.trainer.metrics.generated_text import BLEU, ChrF, Rouge, WordF1
 from transbeam.trainer.metrics.language_modeling import TokenAccuracy
 
 
@@ -173,7 +173,7 @@ def _filled(held_out: ValidationDocuments, template: str) -> list[bytes]:
     return [text for batch in batches for text in filled(batch, template)]
 
 
-TextMetric = BLEU | ChrF | Rouge
+TextMetric = BLEU | ChrF | Rouge | WordF1
 
 
 def signatures(names: Sequence[TextScore]) -> dict[str, str]:
@@ -238,5 +238,7 @@ def _metric(name: TextScore) -> TextMetric | None:
             return ChrF()
         case "rouge":
             return Rouge()
+        case "f1":
+            return WordF1()
         case "exact_match":
             return None

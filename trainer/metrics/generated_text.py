@@ -1,4 +1,4 @@
-"""Metrics of generated texts: BLEU and chrF by sacrebleu, ROUGE by rouge-score.
+"""Metrics of generated texts: BLEU, chrF, ROUGE, and F1 of words.
 
 sacrebleu and rouge-score compute the statistics and scores, so that results are
 comparable with published ones; this module wraps the libraries in the common metric
@@ -16,6 +16,7 @@ import numpy as np
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.trainer.metrics.counts import mean
+from transbeam.trainer.metrics.squad import token_f1
 
 
 class TextMetric(ABC):
@@ -172,6 +173,35 @@ class Rouge(TextMetric):
             kind: mean(sums[..., column], sums[..., -1])
             for column, kind in enumerate(_ROUGE)
         }
+
+
+@dataclass(frozen=True)
+class WordF1(TextMetric):
+    """F1 of the words that texts share, as SQuAD scores answers, between 0 and 1.
+
+    Case, ASCII punctuation and English articles do not count. The statistics of a pair
+    of texts are its F1 and the number 1: k = 2.
+
+    Example:
+    >>> metric = WordF1()
+    >>> statistics = metric.statistics(["the Denver Broncos"], ["Broncos of the NFL"])
+    >>> metric.scores(statistics.sum(axis=0))["f1"].item()
+    0.4
+    """
+
+    @property
+    def signature(self) -> str:
+        """The normalization, in the notation of the other metrics."""
+        return "norm:squad-2.0"
+
+    def _rows(self, predictions: Sequence[str], targets: Sequence[str]) -> Any:
+        pairs = zip(predictions, targets, strict=True)
+        rows = [(token_f1(prediction, target), 1) for prediction, target in pairs]
+        return np.reshape(rows, (-1, 2))
+
+    def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        """Computes `f1` from sums (..., 2)."""
+        return {"f1": mean(sums[..., 0], sums[..., 1])}
 
 
 _ROUGE = ("rouge1", "rouge2", "rougeL")

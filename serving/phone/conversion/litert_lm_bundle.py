@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from transbeam.configs.base.atomic_files import writing
+from transbeam.configs.base.templates import edge_texts
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.supervised import CompletionConfig
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     TokenizerModel,
     read_tokenizer,
@@ -41,14 +44,34 @@ def bundle_name(variant: str) -> str:
     return f"model_{variant}.litertlm"
 
 
-def write_bundle(model: Path, tokenizer: Path, bundle: Path, slots: int) -> None:
+def message_template(objective: Objective) -> str | None:
+    r"""Returns the chat template in Jinja of a model whose messages are prompts' texts.
+
+    Example:
+    >>> from transbeam.configs.schema.objectives.supervised import CompletionConfig
+    >>> print(message_template(CompletionConfig(prompt="{text}\nIn short: ")))
+    {{ "" }}{% for message in messages %}...{% endfor %}{{ "\nIn short:" }}
+    """
+    if not isinstance(objective, CompletionConfig):
+        return None
+    before, after = map(json.dumps, edge_texts(objective.prompt_template))
+    return f"{{{{ {before} }}}}{_TEMPLATE}{{{{ {after} }}}}"
+
+
+def write_bundle(
+    model: Path,
+    tokenizer: Path,
+    bundle: Path,
+    slots: int,
+    template: str | None = None,
+) -> None:
     """Writes a file for LiteRT-LM.
 
     A SentencePiece model is stored as it is, a byte-level BPE or a WordPiece as a
     `tokenizer.json`. The start token begins a prompt, unless it is also the end token;
-    the end token and the tokenizer's further stop tokens end generation. A chat
-    template is stored as it is. Bundles of the same model differ, because the builder
-    stores the current time.
+    the end token and the tokenizer's further stop tokens end generation. The
+    tokenizer's chat template is stored as it is, unless another is given. Bundles of
+    the same model differ, because the builder stores the current time.
 
     Args:
         model: The TFLite file of a causal model, with the signatures `prefill_N` and
@@ -56,6 +79,7 @@ def write_bundle(model: Path, tokenizer: Path, bundle: Path, slots: int) -> None
         tokenizer: The run's tokenizer folder.
         bundle: The file to write, such as `model.litertlm`.
         slots: The number of tokens that the model's cache holds.
+        template: A chat template in Jinja, or None for the tokenizer's.
 
     Raises:
         ArtifactError: The tokenizer is damaged, or the file cannot be written.
@@ -67,7 +91,7 @@ def write_bundle(model: Path, tokenizer: Path, bundle: Path, slots: int) -> None
     builder = lm.LitertLmFileBuilder()
     with writing(bundle), tempfile.TemporaryDirectory(dir=bundle.parent) as folder:
         metadata = Path(folder, "metadata.pb")
-        metadata.write_bytes(_metadata(pieces, slots).SerializeToString())
+        metadata.write_bytes(_metadata(pieces, slots, template).SerializeToString())
         authors = lm.Metadata(key="Authors", value="Transbeam", dtype=lm.DType.STRING)
         builder.add_system_metadata(authors)
         builder.add_llm_metadata(str(metadata))
@@ -86,7 +110,7 @@ def write_bundle(model: Path, tokenizer: Path, bundle: Path, slots: int) -> None
         built.replace(bundle)
 
 
-def _metadata(pieces: TokenizerModel, slots: int) -> Any:
+def _metadata(pieces: TokenizerModel, slots: int, template: str | None) -> Any:
     """Returns the metadata for LiteRT-LM: an `LlmMetadata`."""
     from litert_lm_builder.runtime.proto.llm_metadata_pb2 import LlmMetadata
     from litert_lm_builder.runtime.proto.llm_model_type_pb2 import GenericModel
@@ -98,6 +122,7 @@ def _metadata(pieces: TokenizerModel, slots: int) -> Any:
         metadata.stop_tokens.add().token_ids.ids.append(end)
     metadata.max_num_tokens = slots
     metadata.llm_model_type.generic_model.CopyFrom(GenericModel())
-    metadata.jinja_prompt_template = pieces.framing.chat_template or _TEMPLATE
+    template = template or pieces.framing.chat_template or _TEMPLATE
+    metadata.jinja_prompt_template = template
     metadata.supports_thinking = metadata.supports_function_calling = False
     return metadata

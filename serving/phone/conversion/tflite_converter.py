@@ -19,6 +19,7 @@ from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
 from transbeam.serving.export.saved_model_writer import write_endpoints
 from transbeam.serving.phone.conversion.litert_lm_bundle import (
     bundle_name,
+    message_template,
     write_bundle,
 )
 from transbeam.serving.phone.quantization.calibration import make_calibration
@@ -134,7 +135,8 @@ def write_tflite(
         slots = cache_slots(trained.config)
         for variant, file in files.items():
             bundle = folder / bundle_name(variant)
-            write_bundle(file, run_folder / TOKENIZER, bundle, slots)
+            template = message_template(trained.config.objective)
+            write_bundle(file, run_folder / TOKENIZER, bundle, slots, template)
     if not isinstance(trained.config.objective, ImageObjective):
         tokenizer = read_tokenizer(run_folder / TOKENIZER).model
         content_of = {**tokenizer.files(), **tokenizer.framing.files()}

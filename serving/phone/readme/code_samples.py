@@ -14,9 +14,16 @@ from transbeam.configs.base.templates import template_parts
 from transbeam.configs.schema.export import example_texts
 from transbeam.configs.schema.objectives.objective import (
     ImageObjective,
+    Objective,
     SpanObjective,
+    TextPairObjective,
 )
-from transbeam.configs.schema.objectives.traits import input_names, traits
+from transbeam.configs.schema.objectives.supervised import CompletionConfig
+from transbeam.configs.schema.objectives.traits import (
+    input_names,
+    text_templates,
+    traits,
+)
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.readme.sample_templates import USES, filled, template
 from transbeam.serving.phone.tflite_format.signature_table import (
@@ -235,7 +242,8 @@ def _of_writers(
         if kind in ("prefill", "prefix")
     )
     has_encoder = "encode" in signatures
-    kind = trained.config.objective.kind
+    objective = trained.config.objective
+    is_answer = has_encoder or isinstance(objective, CompletionConfig)
     first = signatures["encode"].inputs["token_ids"] if has_encoder else None
     return {
         "length": first.shape[1] if first else slots,
@@ -245,8 +253,41 @@ def _of_writers(
         "smallest": sizes[0] if sizes else 0,
         "most": min(_MOST, slots // 2),
         "width": decode.outputs["logits"].shape[-1],
-        "what": "The answer to a text" if has_encoder else "How a text goes on",
-        "encode": "encode" if kind == "span_corruption" else "tokenizer.encode",
+        "what": "The answer to a text" if is_answer else "How a text goes on",
+        "encode": "encode"
+        if objective.kind == "span_corruption"
+        else "tokenizer.encode",
+        **_of_new_text(objective),
+    }
+
+
+def _of_new_text(objective: Objective) -> dict[str, str]:
+    """Returns the code that detokenizes new tokens, and trims the text.
+
+    A text that continues another is detokenized after its last tokens; an answer is a
+    text of its own, without the spaces that separate it from its prompt.
+    """
+    if not isinstance(objective, CompletionConfig):
+        why = "a piece may read otherwise where a text begins"
+        return {
+            "py_before": f"ids[-4:]  # {why}",
+            "kt_before": f"ids.takeLast(4) // {why}",
+            "sw_before": f"Array(ids.suffix(4))  // {why}",
+            **dict.fromkeys(("py_trim", "kt_trim", "sw_trim"), ""),
+        }
+    why, spaces = "an answer is a text of its own", objective.separator
+    number = len(spaces)
+    trim = {
+        "py_trim": f'.removeprefix("{spaces}")',
+        "kt_trim": f'.removePrefix("{spaces}")',
+        "sw_trim": "\n            .replacingOccurrences("
+        f'of: "^ {{{number}}}", with: "", options: .regularExpression)',
+    }
+    return {
+        "py_before": f"ids[:0]  # {why}",
+        "kt_before": f"ids.take(0) // {why}",
+        "sw_before": f"Array(ids.prefix(0))  // {why}",
+        **(trim if spaces else dict.fromkeys(trim, "")),
     }
 
 
@@ -262,8 +303,11 @@ def _camel(name: str) -> str:
 
 
 def _source(trained: TrainedRun, language: str) -> str:
-    """Returns code that concatenates literals and arguments to the encoder's text."""
-    template = getattr(trained.config.objective, "source", "{text}")
+    """Returns code that concatenates literals and arguments to the model's text."""
+    objective = trained.config.objective
+    template = "{text}"
+    if isinstance(objective, TextPairObjective):
+        template, _ = text_templates(objective)
     terms: list[str] = []
     for plain, field in template_parts(template):
         terms += [_quoted(plain, language)] if plain else []

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import jinja2
 import pytest
 from google.protobuf import text_format
 from litert_lm_builder.litertlm_peek import peek_litertlm_file
@@ -21,6 +22,7 @@ from litert_lm_builder.runtime.proto.llm_metadata_pb2 import LlmMetadata
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.phone.generative_models import converted, small, writer_of
 from tests.serving.untrained import learned
+from transbeam.configs.schema.objectives.supervised import CompletionConfig
 from transbeam.configs.schema.tokenizer import (
     ByteBPEConfig,
     UnigramConfig,
@@ -34,6 +36,7 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
 )
 from transbeam.serving.phone.conversion.litert_lm_bundle import (
     bundle_name,
+    message_template,
     write_bundle,
 )
 
@@ -113,6 +116,13 @@ def test_what_a_checkpoint_says_of_texts_is_in_its_bundle(made, tmp_path):
     assert metadata.jinja_prompt_template == framing.chat_template
 
 
+def test_the_template_of_a_prompt_is_the_chat_template() -> None:
+    template = message_template(CompletionConfig(prompt='Say "{text}"\nIn short: '))
+    messages = [{"role": "user", "content": "{{ 1 }} é\n"}]
+    rendered = jinja2.Template(template).render(messages=messages)
+    assert rendered == 'Say "{{ 1 }} é\n"\nIn short:'
+
+
 @cache
 def has_client() -> bool:
     if PYTHON is None:
@@ -174,3 +184,20 @@ def test_litert_lm_reads_hostile_texts_as_we_do(ask, bundle):
     found = [answer["token_ids"] for answer in ask(packed, questions)]
     expected = trained.tokenizer.tokenize(texts).to_list()
     assert found == expected
+
+
+def test_litert_lm_answers_prompts_made_by_the_template(ask, tmp_path):
+    """A message is the text; the tokens of the whole prompt are those of the records."""
+    run = small("completion", num_layers=1)
+    export = replace(run.export, litert_lm=True, tflite_cache=CACHE)
+    trained, files = converted(replace(run, export=export), tmp_path / "answering")
+    writer, special = writer_of(files["float32"]), trained.tokenizer.special
+    prompt = "a list\nIn short:"
+    (ids,) = trained.tokenizer.tokenize([prompt]).to_list()
+    new = writer.write(ids, NEW, stop_token_ids=[special.end])
+    written = [token for token in new.token_ids.tolist() if token != special.end]
+    question = {"prompt": "a list", "written": written, "max_new_tokens": NEW}
+    packed = tmp_path / "answering" / bundle_name("float32")
+    (answer,) = ask(packed, [question])
+    (part,) = answer["message"]["content"]
+    assert part["text"] == answer["written"]

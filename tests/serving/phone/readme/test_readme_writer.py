@@ -134,6 +134,7 @@ CASES = {
     "image_classification": lambda: tiny("vit_base"),
     "causal": lambda: short("causal", "It is a tuple of the names"),
     "text_to_text": lambda: short("text_to_text"),
+    "completion": lambda: short("completion", "a list"),
 }
 # Of files that others need, too; they read in pieces of 4 and 7 and have 20 slots.
 WRITERS = {
@@ -145,7 +146,7 @@ WRITERS = {
 # In the quick ones is each template of a program, a pair, and both ways to begin.
 SLOW = (
     *("pair_classification", "sentence_pairs", "regression"),
-    *("causal", "prefix", "text_to_text"),
+    *("causal", "prefix", "text_to_text", "completion"),
 )
 NAMES = [
     pytest.param(name, marks=[pytest.mark.thorough] if name in SLOW else [])

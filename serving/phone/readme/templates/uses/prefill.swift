@@ -1,5 +1,5 @@
         let source: [String: Data] = [:]  // of models with an encoder
-        let ids = tokenizer.prompt(try tokenizer.encode(text), most: $slots)
+        let ids = tokenizer.prompt(try tokenizer.encode($source), most: $slots)
         let read = ids.dropLast()
         var done = 0
         while done < read.count {  // in pieces of the sizes that the file has

@@ -54,9 +54,9 @@ $sw_begin
 
     /// The text that has been written.
     private func added(_ ids: [Int], _ written: [Int]) throws -> String {
-        let before = Array(ids.suffix(4))  // a piece may read otherwise where a text begins
+        let before = $sw_before
         let text = try tokenizer.decode(before + written).unicodeScalars
-        return String(text.dropFirst(try tokenizer.decode(before).unicodeScalars.count))
+        return String(text.dropFirst(try tokenizer.decode(before).unicodeScalars.count))$sw_trim
     }
 
     private func run(
