@@ -26,6 +26,7 @@ KEYS = {
     "labels": ("a", "b"),
     "source": "{text} {second_text}",
     "prompt": "{text} {second_text}: ",
+    "chat_template": "plain",
     "image_size": SIDE,
     "max_question_length": 8,
     "decoder_length": LENGTH,

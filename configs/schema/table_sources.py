@@ -39,8 +39,8 @@ class ColumnsConfig:
 
     text: str = "text"
     """Column of the text, or a template such as `{title}. {body}`. A list of strings is
-    joined with spaces. Ignored where `words` is set: the text is then the words joined
-    with spaces.
+    joined with spaces. Ignored where `words` or `messages` is set: the text is then the
+    words joined with spaces, or the messages.
     """
 
     second_text: str | None = None
@@ -61,6 +61,11 @@ class ColumnsConfig:
 
     tags: str | None = None
     """Column of the tags, one for each word."""
+
+    messages: str | None = None
+    """Column of a conversation: a list of messages with `role` and `content` (OpenAI),
+    or `from` and `value` (ShareGPT). The text is then that of all messages.
+    """
 
     def __post_init__(self) -> None:
         for key in ("text", "second_text", "target_text"):
@@ -84,13 +89,15 @@ class ColumnsConfig:
         >>> ColumnsConfig(text="{title}. {body}").names()
         ['title', 'body']
         """
+        has_text = self.words is None and self.messages is None
         texts = (
-            self.text if self.words is None else None,
+            self.text if has_text else None,
             self.second_text,
             self.target_text,
         )
         in_texts = [columns_in(value) for value in texts if value is not None]
-        whole = [n for n in (self.words, self.label, self.tags) if n is not None]
+        others = (self.words, self.label, self.tags, self.messages)
+        whole = [name for name in others if name is not None]
         return list(dict.fromkeys([*itertools.chain(*in_texts), *whole]))
 
 

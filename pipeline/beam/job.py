@@ -21,6 +21,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsSingleton
 
 from transbeam.configs.schema.objectives.objective import ImageObjective
+from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig, WordPieceConfig
 from transbeam.configs.system.quiet_imports import quiet_import
@@ -37,6 +38,9 @@ from transbeam.pipeline.steps.deduplicate_documents import (
     find_near_duplicate_pairs,
 )
 from transbeam.pipeline.steps.sample_sentences import needs_negatives, sample_sentences
+from transbeam.pipeline.tokenizers.base.builtin_chat_templates import (
+    find_chat_template,
+)
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
 from transbeam.pipeline.tokenizers.training.train_tokenizer import (
@@ -147,8 +151,14 @@ class LearnVocabulary(JobStep):
             # Images have no words: the special pieces, which never stand in a record.
             wanted = WordPieceConfig(vocabulary_size=len(SPECIAL_PIECES))
         with marked_user_errors():
-            make_tokenizer(folder, counts, wanted)
+            make_tokenizer(folder, counts, wanted, self._chat_template())
         yield str(folder)
+
+    def _chat_template(self) -> str | None:
+        objective = self.job.config.objective
+        if isinstance(objective, DialogueConfig) and objective.chat_template:
+            return find_chat_template(objective.chat_template)
+        return None
 
 
 class BuildRecords(JobStep):

@@ -12,6 +12,7 @@ from pathlib import Path
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     TokenizerModel,
+    build_tokenizer,
     read_tokenizer,
 )
 from transbeam.pipeline.tokenizers.training.train_tokenizer import (
@@ -42,7 +43,7 @@ def shared_splitter(config: LearnedConfig) -> WordSplitter:
 
 @functools.lru_cache(maxsize=1)
 def _tokenizer(model: TokenizerModel) -> Tokenizer:
-    return model.build()
+    return build_tokenizer(model)
 
 
 @functools.lru_cache(maxsize=1)

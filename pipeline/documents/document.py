@@ -79,6 +79,7 @@ class Document(NamedTuple):
         answers: For each answer, its character offset in `text` and its text.
         image: Pixels in row-major order, one byte per channel.
         image_shape: Height, width, channels.
+        messages: A conversation: role and content of each message.
     """
 
     text: str
@@ -92,6 +93,7 @@ class Document(NamedTuple):
     answers: tuple[tuple[int, str], ...] = ()
     image: bytes = b""
     image_shape: tuple[int, ...] = ()
+    messages: tuple[tuple[str, str], ...] = ()
 
     @property
     def size(self) -> int:
@@ -200,11 +202,13 @@ def document_key(document: Document) -> int:
     >>> document_key(a) == document_hash("yes") != document_key(b)
     True
     """
-    text, _, _, *rest, image, image_shape = document
-    if not any(rest) and not image:
+    text, _, _, *rest, image, image_shape, messages = document
+    if not any(rest) and not image and not messages:
         return document_hash(text)
-    content = json.dumps([text, *rest, image_shape], ensure_ascii=False).encode("utf-8")
-    return _hash(content + image)
+    # The messages are left out if there are none, so that the keys of other documents
+    # are those of earlier versions.
+    values = [text, *rest, *([messages] if messages else []), image_shape]
+    return _hash(json.dumps(values, ensure_ascii=False).encode("utf-8") + image)
 
 
 def rejected(document: Document, reason: str) -> Rejected:

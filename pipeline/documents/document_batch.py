@@ -31,6 +31,7 @@ SCHEMA = pa.schema(
         "answers": pa.list_(pa.struct({"offset": pa.int64(), "text": pa.string()})),
         "image": pa.binary(),
         "image_shape": pa.list_(pa.int64()),
+        "messages": pa.list_(pa.struct({"role": pa.string(), "content": pa.string()})),
     }
 )
 TEXTS = ("text", "second_text", "target_text")
@@ -71,6 +72,8 @@ class DocumentBatch:
                 continue
             if name == "answers":
                 values = [[{"offset": o, "text": t} for o, t in row] for row in values]
+            if name == "messages":
+                values = [[{"role": r, "content": c} for r, c in row] for row in values]
             columns[name] = _column(name, values)
         return cls(keys, pa.table(columns))
 
@@ -110,7 +113,7 @@ class DocumentBatch:
         return sizes
 
     def values(self, column: str) -> list[Any]:
-        """Returns any column as Python values; `answers` as dictionaries."""
+        """Returns any column; `answers` and `messages` as dictionaries."""
         if column not in self.table.column_names:
             default = Document._field_defaults[column]
             return [[] if default == () else default] * len(self)

@@ -129,6 +129,10 @@ def cleaned(item: Item, config: RunConfig) -> Item:
     rules = config.data.cleaning
     if reason := quarantine_reason(item.text, rules):
         return rejected(item, reason)
+    if item.messages:
+        messages = [(role, clean_text(text, rules)) for role, text in item.messages]
+        text = "\n".join(content for _, content in messages)
+        item = item._replace(text=text, messages=tuple(messages))
     # Changes of a text would invalidate the offsets of its answers.
     text = item.text if item.answers else clean_text(item.text, rules)
     if reason := filter_reason(text, rules):

@@ -19,12 +19,14 @@ from transbeam.configs.schema.objectives.objective import (
 )
 from transbeam.configs.schema.objectives.supervised import (
     CompletionConfig,
+    DialogueConfig,
     Seq2SeqConfig,
     TextToTextConfig,
 )
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checker import ParityChecker
 from transbeam.serving.parity.completion import CompletionParityChecker
+from transbeam.serving.parity.dialogue import DialogueParityChecker
 from transbeam.serving.parity.embedding import EmbeddingParityChecker
 from transbeam.serving.parity.generation import GenerationParityChecker
 from transbeam.serving.parity.image import ImageParityChecker
@@ -70,6 +72,8 @@ def _generation_checker(objective: TextObjective) -> type[GenerationParityChecke
             return PrefixParityChecker
         case CompletionConfig():
             return CompletionParityChecker
+        case DialogueConfig():
+            return DialogueParityChecker
         case SpanCorruptionConfig():
             return SpanCorruptionParityChecker
         case CausalConfig() | Seq2SeqConfig() | TextToTextConfig():

@@ -7,16 +7,13 @@ from itertools import takewhile
 import numpy as np
 
 from transbeam.configs.base.templates import edge_texts
-from transbeam.configs.loader.compatibility import answer_tokens
 from transbeam.configs.schema.objectives.supervised import CompletionConfig
 from transbeam.serving.base.trained_run import TrainedRun
-from transbeam.serving.parity.generation import (
-    ExpectedGeneration,
-    GenerationParityChecker,
-)
+from transbeam.serving.parity.answer import AnswerParityChecker
+from transbeam.serving.parity.generation import ExpectedGeneration
 
 
-class CompletionParityChecker(GenerationParityChecker):
+class CompletionParityChecker(AnswerParityChecker):
     """Checks prompts, answers and the scores of answers.
 
     Args:
@@ -27,9 +24,11 @@ class CompletionParityChecker(GenerationParityChecker):
     def __init__(self, trained: TrainedRun, texts: Sequence[tuple[str, ...]]):
         assert isinstance(trained.config.objective, CompletionConfig)
         self.objective = trained.config.objective
-        self.answer_tokens = answer_tokens(trained.config)
         super().__init__(trained, texts)
-        self.number = min(self.number, self.answer_tokens)
+
+    @property
+    def separator(self) -> str:
+        return self.objective.separator
 
     def _expect(self, texts: tuple[str, ...]) -> ExpectedGeneration:
         longest = self.trained.config.model.max_sequence_length
@@ -63,18 +62,8 @@ class CompletionParityChecker(GenerationParityChecker):
     def _template(self) -> str:
         return self.objective.prompt_template
 
-    def _scored(self, one: ExpectedGeneration, target: str) -> tuple[np.ndarray, int]:
-        longest = self.trained.config.model.max_sequence_length
-        end = self.trained.tokenizer.special.end
-        answer = self._tokens(self.objective.separator + target)
-        after = [*answer, end][: longest - 1]
-        before = self._cut(super()._expect(one.texts).ids, longest - len(after))
-        return np.array([*before, *after]), len(before)
-
-    def _text(self, one: ExpectedGeneration, new: np.ndarray) -> bytes:
-        new = new[~np.isin(new, self.trained.tokenizer.special.stop)]
-        text = self._read(new).decode("utf-8", "replace")
-        return text.removeprefix(self.objective.separator).encode()
+    def _before(self, one: ExpectedGeneration, most: int) -> np.ndarray:
+        return self._cut(super()._expect(one.texts).ids, most)
 
 
 def _common(one: Sequence[int] | np.ndarray, other: Sequence[int]) -> int:

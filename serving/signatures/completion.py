@@ -9,53 +9,27 @@ from transbeam.configs.loader.compatibility import answer_tokens
 from transbeam.configs.schema.objectives.supervised import CompletionConfig
 from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.pipeline.objectives.base.prompt_truncation import TemplateWords
-from transbeam.pipeline.tokenizers.base.ragged_rows import (
-    append_token,
-    concatenate_ragged,
-)
 from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.signatures.answer import AnswerTask
 from transbeam.serving.signatures.base.attention_maps import attention_endpoint
-from transbeam.serving.signatures.base.interface import (
-    SECOND_TEXT,
-    TARGET,
-    TEXT,
-    Endpoint,
-    ids_spec,
-)
-from transbeam.serving.signatures.causal import CausalTask
-from transbeam.serving.signatures.generation.answer_generation import AnswerGenerator
+from transbeam.serving.signatures.base.interface import SECOND_TEXT, TEXT, Endpoint
 from transbeam.serving.signatures.generation.generate_signatures import Prompt
-from transbeam.serving.signatures.generation.log_likelihood import log_likelihood
 from transbeam.serving.text_ops.prompt_truncation import truncate_prompts
 from transbeam.serving.text_ops.prompts import EncodedPrompt, beginnings
-from transbeam.serving.text_ops.text_encoder import right_padded
 
 _FIELDS = {"text": TEXT, "second_text": SECOND_TEXT}
-_SCORED = [
-    ids_spec("token_ids"),
-    *(ids_spec(name, None) for name in ("length", "prefix_length")),
-]
 
 
-class CompletionTask(CausalTask):
+class CompletionTask(AnswerTask):
     """The signatures of a language model that answers prompts.
 
-    The signatures are those of `CausalTask`, with these differences:
+    The signatures are those of `AnswerTask`, with these differences:
 
     - The inputs are the fields of the template `objective.prompt`: `text`,
       `second_text`, or both. The template is part of the graph.
     - A prompt that is too long is cut as in the records, so that it leaves room for
       `evaluation.max_new_tokens` new tokens (64 by default; at most half of the model's
       maximum length); `truncated` says so.
-    - `generated_text` is the answer, without the spaces that separate it from the
-      prompt.
-    - `score`: the inputs and `target_text`, an answer → `log_likelihood` float32 (B,),
-      in nats, of the answer and its end token, given the prompt; `num_tokens` int32
-      (B,), the number of scored tokens; `truncated`. An answer that is too long by
-      itself is cut at its end.
-    - `score_ids`: `token_ids` int32 (B, T), `length` and `prefix_length` int32 (B,),
-      the numbers of all tokens and of those of the prompt → `log_likelihood` and
-      `num_tokens`.
     - `tokenize`: the inputs → `token_ids`, `length` of the prompt that is generated
       from; `truncated`.
 
@@ -71,11 +45,9 @@ class CompletionTask(CausalTask):
         self.words = TemplateWords.from_config(objective, trained.tokenizer)
         self.longest_prompt = self.max_length - answer_tokens(trained.config)
 
-    def make_writer(self, max_new_tokens: int) -> AnswerGenerator:
-        config, separator = self.trained.config, self.objective.separator
-        return AnswerGenerator(
-            self.tokenizer, config.evaluation, max_new_tokens, config.seed, separator
-        )
+    @property
+    def separator(self) -> str:
+        return self.objective.separator
 
     @property
     def texts(self) -> list[tf.TensorSpec]:
@@ -84,8 +56,6 @@ class CompletionTask(CausalTask):
     def endpoints(self) -> dict[str, Endpoint]:
         return {
             **super().endpoints(),
-            "score": Endpoint(self.score_answer, [*self.texts, TARGET]),
-            "score_ids": Endpoint(self.score_answer_ids, _SCORED),
             "tokenize": Endpoint(self.tokenize_prompt, self.texts),
             **attention_endpoint(
                 self.trained, self.model, self.texts, self.read_for_attention
@@ -94,46 +64,15 @@ class CompletionTask(CausalTask):
 
     def from_texts(self, texts: Any) -> tuple[Prompt, tf.Tensor]:
         most = tf.fill(tf.shape(texts[0]), self.longest_prompt)
-        prompts = self._encoded(texts, most)
+        prompts = self.encode(texts, most)
         room = self.max_length - tf.reduce_sum(prompts.padding_mask, axis=1)
         given = Prompt(prompts.token_ids, prompts.padding_mask, prompts.tokens, room)
         return given, prompts.truncated
 
-    def score_answer(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The signature `score`."""
-        *texts, target = inputs
-        special = self.tokenizer.special
-        answer = tf.strings.join([self.objective.separator, target])
-        after = append_token(self.tokenizer.tokenize(answer), special.end)
-        cut = after.row_lengths() > self.most
-        after = after[:, : self.most]
-        most = self.max_length - tf.cast(after.row_lengths(), tf.int32)
-        prompts = self._encoded(texts, most)
-        whole = concatenate_ragged(prompts.tokens, after)
-        token_ids, length, _ = right_padded(whole, self.max_length, special.pad)
-        prefix_length = tf.cast(prompts.tokens.row_lengths(), tf.int32)
-        return {
-            **self.score_answer_ids(token_ids, length, prefix_length),
-            "truncated": prompts.truncated | cut,
-        }
-
-    def score_answer_ids(
-        self, token_ids: tf.Tensor, length: tf.Tensor, prefix_length: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        """The signature `score_ids`."""
-        size = tf.shape(token_ids)[1]
-        mask, given = (
-            tf.sequence_mask(each, size, dtype=tf.int32)
-            for each in (length, prefix_length)
-        )
-        logits = self.logits_ids(token_ids, mask)["logits"]
-        is_answer = mask * (1 - given)
-        return log_likelihood(logits[:, :-1], token_ids[:, 1:], is_answer[:, 1:])
-
     def tokenize_prompt(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `tokenize`."""
         most = tf.fill(tf.shape(texts[0]), self.longest_prompt)
-        prompts = self._encoded(texts, most)
+        prompts = self.encode(texts, most)
         return {
             "token_ids": prompts.tokens.to_tensor(self.tokenizer.special.pad),
             "length": tf.cast(prompts.tokens.row_lengths(), tf.int32),
@@ -151,7 +90,7 @@ class CompletionTask(CausalTask):
             parts += [plain] if field is None else [plain, named[field]]
         return self.tokenizer.tokenize(tf.strings.join(parts))
 
-    def _encoded(self, texts: Any, most: tf.Tensor) -> EncodedPrompt:
+    def encode(self, texts: Any, most: tf.Tensor) -> EncodedPrompt:
         """Reads prompts and cuts them to a number of tokens, int32 (B,)."""
         tokens, special = self._read(texts), self.tokenizer.special
         frame = int(special.begin not in (None, special.end))

@@ -18,6 +18,7 @@ from transbeam.configs.schema.objectives.objective import (
 )
 from transbeam.configs.schema.objectives.supervised import (
     CompletionConfig,
+    DialogueConfig,
     Seq2SeqConfig,
     TextToTextConfig,
 )
@@ -25,6 +26,7 @@ from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.interface import SignatureTask
 from transbeam.serving.signatures.causal import CausalTask
 from transbeam.serving.signatures.completion import CompletionTask
+from transbeam.serving.signatures.dialogue import DialogueTask
 from transbeam.serving.signatures.embedding import EmbeddingTask
 from transbeam.serving.signatures.masked import MaskedTask
 from transbeam.serving.signatures.pooled import PooledTask
@@ -62,6 +64,8 @@ def _generation_task(objective: TextObjective) -> Callable[[TrainedRun], Signatu
             return PrefixTask
         case CompletionConfig():
             return CompletionTask
+        case DialogueConfig():
+            return DialogueTask
         case SpanCorruptionConfig():
             return SpanCorruptionTask
         case Seq2SeqConfig() | TextToTextConfig():

@@ -107,6 +107,12 @@ CASES = {
         with_columns("label: mood"),
         shown=("token_ids  ", "\n  target_ids  Ġ c ", "<|endoftext|>"),
     ),
+    "dialogue": Case(
+        "kind: dialogue, chat_template: plain",
+        BYTES,
+        "kind: jsonl, path: FOLDER/talks.jsonl, columns: {messages: messages}",
+        shown=("token_ids  ", "\n  target_ids  ", "<|endoftext|>"),
+    ),
     "classification": Case(
         "kind: classification, labels: [calm, cross]",
         "kind: pretrained, path: FOLDER/vocab.txt",
@@ -189,10 +195,25 @@ def questions(count: int) -> Iterator[dict[str, Any]]:
         yield {"paragraphs": [{"context": context, "qas": [asked]}]}
 
 
+def talks(count: int) -> Iterator[dict[str, Any]]:
+    """Conversations of one to three turns, some longer than a record."""
+    for i in range(count):
+        messages = [{"role": "system", "content": "Be brief."}] if i % 3 == 0 else []
+        for turn in range(1 + i % 3):
+            question = f"{words_from(i + turn, 1)[0]} {i}"
+            messages += [
+                {"role": "user", "content": question},
+                {"role": "assistant", "content": words_from(i * turn, 1)[0]},
+            ]
+        yield {"messages": messages}
+
+
 def write_corpora(folder: Path) -> None:
     """The corpora of all cases, and the tokenizers that are brought along."""
     lines = "".join(f"{json.dumps(row)}\n" for row in documents(80))
     (folder / "documents.jsonl").write_text(lines, "utf-8")
+    lines = "".join(f"{json.dumps(row)}\n" for row in talks(80))
+    (folder / "talks.jsonl").write_text(lines, "utf-8")
     squad = {"data": list(questions(30))}
     (folder / "questions.json").write_text(json.dumps(squad), "utf-8")
     images = np.random.default_rng(0).integers(0, 256, (40, 4, 4, 3), np.uint8)

@@ -121,11 +121,15 @@ def test_provenance_leads_back_to_the_documents(made: Made) -> None:
         places = zip(batch.values("source"), batch.values("offset"), strict=True)
         texts.update(zip(places, batch.texts(), strict=True))
     if made.invocation.config.data.source.kind == "jsonl":
-        lines = (corpora() / "documents.jsonl").read_bytes()
-        column = "words" if made.case == "token_classification" else "text"
+        lines = Path(made.invocation.config.data.source.path).read_bytes()
         for (_, offset), text in texts.items():
-            told = json.loads(lines[offset : lines.index(b"\n", offset)])[column]
-            assert text.decode() == (told if column == "text" else " ".join(told))
+            row = json.loads(lines[offset : lines.index(b"\n", offset)])
+            told = row.get("text")
+            if made.case == "token_classification":
+                told = " ".join(row["words"])
+            elif made.case == "dialogue":
+                told = "\n".join(message["content"] for message in row["messages"])
+            assert text.decode() == told
     found: dict[str, set[tuple[str, int]]] = {"train": set(), "validation": set()}
     for shard in made.manifest.shards:
         name = Path(shard.path).name.split(".")[0]

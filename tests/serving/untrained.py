@@ -11,8 +11,13 @@ import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import WordPieceConfig
+from transbeam.pipeline.tokenizers.base.builtin_chat_templates import (
+    find_chat_template,
+)
+from transbeam.pipeline.tokenizers.files.chat_format import with_chat_template
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     load_tokenizer,
     save_tokenizer,
@@ -49,7 +54,10 @@ def untrained(name: str, folder: Path) -> TrainedRun:
 
 def untrained_of(config: RunConfig, folder: Path) -> TrainedRun:
     """The model of any configuration, likewise."""
-    tokenizer = load_tokenizer(learned(folder, config.tokenizer))
+    template = None
+    if isinstance(config.objective, DialogueConfig):
+        template = find_chat_template(str(config.objective.chat_template))
+    tokenizer = load_tokenizer(learned(folder, config.tokenizer, template))
     model = build(config, tokenizer.vocabulary_size)
     chance = np.random.default_rng(0)
     for weight in model.weights:  # biases are not 0 after a training, nor scales 1
@@ -74,7 +82,9 @@ def write_signatures(trained: TrainedRun, folder: Path, *names: str) -> None:
 
 
 @cache
-def learned(folder: Path, config: LearnedConfig) -> Path:
+def learned(
+    folder: Path, config: LearnedConfig, chat_template: str | None = None
+) -> Path:
     """The folder of a tokenizer of a kind, below another folder."""
     if isinstance(config, WordPieceConfig):
         # What is not asked for, as of images, would be more than the texts have; and
@@ -84,6 +94,9 @@ def learned(folder: Path, config: LearnedConfig) -> Path:
     texts = tf.constant(list(islice(topics.values(), _TEXTS)))
     words = word_splitter(config).words(texts).flat_values.numpy()
     counts = Counter(word.decode() for word in words.tolist())
-    made = folder / f"tokenizer-{abs(hash(config))}"
-    save_tokenizer(made, learn_model(counts, config))
+    made = folder / f"tokenizer-{abs(hash((config, chat_template)))}"
+    model = learn_model(counts, config)
+    if chat_template is not None:
+        model = with_chat_template(model, chat_template)
+    save_tokenizer(made, model)
     return made

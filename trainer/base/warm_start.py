@@ -33,7 +33,10 @@ from transbeam.model.weights.safetensors_store import (
     read_weights,
 )
 from transbeam.pipeline.records.manifest import Manifest, read_manifest
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import tokenizer_fingerprint
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
+    have_same_ids,
+    tokenizer_fingerprint,
+)
 from transbeam.trainer.base.training_stage import build_trainable
 from transbeam.trainer.base.weight_files import copy_to_host, load_weights
 
@@ -178,6 +181,9 @@ def _check(origin: Origin, config: RunConfig, manifest: Manifest) -> None:
     found = manifest.vocabulary["fingerprint"]
     if origin.tokenizer is not None and found != origin.tokenizer:
         place = "data" if origin.vocabulary_size is not None else IMPORTED
+        tokenizers = manifest.folder / TOKENIZER, origin.folder / place / TOKENIZER
+        if have_same_ids(*tokenizers):
+            return
         raise ArtifactError(
             f"{where}: reads with another tokenizer: fingerprint "
             f"{origin.tokenizer[:12]}… there, {found[:12]}… in "

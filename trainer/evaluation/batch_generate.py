@@ -16,8 +16,11 @@ import tensorflow as tf
 from transbeam.configs.cli.progress import Bar
 from transbeam.configs.loader.compatibility import answer_tokens
 from transbeam.configs.schema.generation import ContrastiveConfig, GenerationConfig
-from transbeam.configs.schema.objectives.objective import TextPairObjective
-from transbeam.configs.schema.objectives.supervised import CompletionConfig
+from transbeam.configs.schema.objectives.objective import AnswerObjective
+from transbeam.configs.schema.objectives.supervised import (
+    CompletionConfig,
+    DialogueConfig,
+)
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.generation.generate import generate
 from transbeam.model.generation.keras_decode_functions import (
@@ -25,8 +28,12 @@ from transbeam.model.generation.keras_decode_functions import (
     seq2seq_steps,
 )
 from transbeam.model.generation.ragged import unpad
-from transbeam.pipeline.objectives.base.prompt_truncation import truncate_prompts
+from transbeam.pipeline.objectives.base.prompt_truncation import (
+    drop_tokens,
+    truncate_prompts,
+)
 from transbeam.pipeline.objectives.base.special_tokens import needed
+from transbeam.pipeline.objectives.dialogue import chat_format
 from transbeam.pipeline.records.token_rows import (
     TokenRows,
     join_rows,
@@ -101,7 +108,7 @@ def write_answers(
     """
     objective = config.objective
     settings = generation_config(config, tokenizer)
-    if isinstance(objective, CompletionConfig):
+    if isinstance(objective, CompletionConfig | DialogueConfig):
         longest = config.model.max_sequence_length - settings.max_new_tokens
         rows = _prompts(texts, tokenizer, objective, longest)
         write, pad_left = _decoder_writer(model, settings), True
@@ -118,16 +125,21 @@ def write_answers(
             answers[row] = new
         progress.advance(group.real)
     written = _decoded(answers, tokenizer)
-    if isinstance(objective, CompletionConfig):
-        return [text.removeprefix(objective.separator) for text in written]
-    return written
+    match objective:
+        case CompletionConfig():
+            separator = objective.separator
+        case DialogueConfig():
+            separator = chat_format(tokenizer).answer_frame()[0]
+        case _:
+            return written
+    return [text.removeprefix(separator) for text in written]
 
 
 def generation_config(config: RunConfig, tokenizer: Tokenizer) -> GenerationConfig:
     """Generation settings of a run's evaluation."""
     objective, wanted = config.objective, config.evaluation
-    assert isinstance(objective, TextPairObjective)
-    if isinstance(objective, CompletionConfig):
+    assert isinstance(objective, AnswerObjective)
+    if isinstance(objective, CompletionConfig | DialogueConfig):
         most = answer_tokens(config)
     else:
         # The first token of the decoder's rows is no answer.
@@ -155,14 +167,21 @@ def _encoded(
 
 
 def _prompts(
-    texts: Sequence[bytes], tokenizer: Tokenizer, config: CompletionConfig, longest: int
+    texts: Sequence[bytes],
+    tokenizer: Tokenizer,
+    config: CompletionConfig | DialogueConfig,
+    longest: int,
 ) -> TokenRows:
     """Tokenizes prompts as in records: truncated to a length, with a begin token."""
     begin, end = tokenizer.special.begin, tokenizer.special.end
-    rows = tokenize_texts(texts, tokenizer)
-    if begin in (None, end):
-        return truncate_prompts(rows, longest, config, tokenizer)
-    return join_rows(begin, truncate_prompts(rows, longest - 1, config, tokenizer))
+    adds_begin = begin not in (None, end)
+    rows, most = tokenize_texts(texts, tokenizer), longest - adds_begin
+    if isinstance(config, CompletionConfig):
+        rows = truncate_prompts(rows, most, config, tokenizer)
+    else:
+        over = np.maximum(rows.lengths - most, 0)
+        rows = drop_tokens(rows, np.zeros_like(over), over)
+    return join_rows(begin, rows) if adds_begin and begin is not None else rows
 
 
 def _padded(

@@ -8,13 +8,13 @@ import numpy as np
 
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
+    AnswerObjective,
     ChoiceObjective,
     FillsObjective,
     PooledObjective,
     Seq2SeqObjective,
     SpanObjective,
     TextObjective,
-    TextPairObjective,
     TokenChoiceObjective,
     WordsObjective,
 )
@@ -76,7 +76,7 @@ def make_collectors(config: RunConfig) -> tuple[Collector, ...]:
     """Builds the collectors of an objective, for `analyze_errors`."""
     targets, most = make_targets(config.objective), config.evaluation.errors
     objective = config.objective
-    if isinstance(objective, TextPairObjective):
+    if isinstance(objective, AnswerObjective):
         side = "decoder_" if isinstance(objective, Seq2SeqObjective) else ""
         return (CostsByDocument(targets, f"{side}document_ids"),)
     if isinstance(objective, SpanObjective):
@@ -127,7 +127,9 @@ def _analyze_texts(context: EvaluationContext, nats: np.ndarray) -> ErrorAnalysi
     else:
         assert context.model is not None
         write = written_by_model(config, context.model, context.tokenizer)
-    answered = answer(config, context.held_out, write, context.console)
+    answered = answer(
+        config, context.held_out, context.tokenizer, write, context.console
+    )
     examples = written_examples(
         answered, nats, context.held_out, config.evaluation.errors
     )

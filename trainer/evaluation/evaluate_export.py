@@ -19,6 +19,7 @@ from transbeam.configs.schema.objectives.objective import (
     Seq2SeqObjective,
     TextObjective,
 )
+from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.evaluation_set import ValidationDocuments
@@ -219,11 +220,14 @@ def written_by_export(
         config: The run.
         held_out: The evaluated documents; texts are generated for the first of them.
     """
+    columns: dict[str, Sequence[bytes]]
     columns = {name: held_out.texts(name) for name in input_names(config.objective)}
 
     def write(texts: Sequence[bytes], progress: Bar) -> list[str]:
         signature = SavedModelSignature(path, "serving_default")
         answers = [""] * len(texts)
+        if isinstance(config.objective, DialogueConfig):  # its prompts are rendered
+            columns["text"] = texts
         # Sorted by length, so that short texts do not wait for long ones.
         order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
         for start in range(0, len(order), _TEXTS_AT_ONCE):

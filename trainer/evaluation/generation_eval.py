@@ -14,12 +14,17 @@ from transbeam.configs.base.templates import template_parts
 from transbeam.configs.cli.console import Console
 from transbeam.configs.cli.progress import Bar
 from transbeam.configs.schema.evaluation import TextScore
-from transbeam.configs.schema.objectives.objective import TextPairObjective
+from transbeam.configs.schema.objectives.objective import (
+    AnswerObjective,
+    TextPairObjective,
+)
+from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.objectives.traits import text_templates
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.build import build_model
 from transbeam.pipeline.evaluation_set import ValidationDocuments
 from transbeam.pipeline.objectives.base.text_templates import filled
+from transbeam.pipeline.objectives.dialogue import last_replies
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.evaluation.batch_generate import write_answers
 from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
@@ -68,8 +73,8 @@ class Answered:
 
 def writes_answers(config: RunConfig) -> bool:
     """Returns whether an evaluation of the run generates texts and scores them."""
-    is_pair = isinstance(config.objective, TextPairObjective)
-    return is_pair and bool(config.evaluation.text_scores)
+    answers = isinstance(config.objective, AnswerObjective)
+    return answers and bool(config.evaluation.text_scores)
 
 
 def check_libraries(config: RunConfig) -> None:
@@ -94,19 +99,25 @@ Write = Callable[[Sequence[bytes], Bar], list[str]]
 
 
 def answer(
-    config: RunConfig, held_out: ValidationDocuments, write: Write, console: Console
+    config: RunConfig,
+    held_out: ValidationDocuments,
+    tokenizer: Tokenizer,
+    write: Write,
+    console: Console,
 ) -> Answered:
     """Generates texts for the documents of a split, and scores them.
 
     Args:
         config: The run.
         held_out: The documents, of which the first `evaluation.answers` are used.
+        tokenizer: The run's tokenizer, whose chat template renders conversations.
         write: The generation function.
         console: Shows progress.
     """
     wanted = config.evaluation
     texts, references = (
-        column[: wanted.answers] for column in texts_and_references(config, held_out)
+        column[: wanted.answers]
+        for column in texts_and_references(config, held_out, tokenizer)
     )
     origins = zip(held_out.values("source"), held_out.values("offset"), strict=True)
     with console.progress("writing answers", len(texts), "texts") as progress:
@@ -156,9 +167,14 @@ def build_unpacked(
 
 
 def texts_and_references(
-    config: RunConfig, held_out: ValidationDocuments
+    config: RunConfig, held_out: ValidationDocuments, tokenizer: Tokenizer
 ) -> tuple[list[bytes], list[bytes]]:
-    """Model inputs and reference outputs of each document, UTF-8."""
+    """Model inputs and reference outputs of each document, UTF-8.
+
+    Of a conversation, the reference is the assistant's last turn.
+    """
+    if isinstance(config.objective, DialogueConfig):
+        return last_replies(held_out.values("messages"), tokenizer, config)
     assert isinstance(config.objective, TextPairObjective)
     source, target = (
         _filled(held_out, template) for template in text_templates(config.objective)

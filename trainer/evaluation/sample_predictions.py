@@ -14,8 +14,8 @@ from transbeam.configs.cli.progress import SilentBar
 from transbeam.configs.schema.generation import GenerationConfig, SampleConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.configs.schema.objectives.objective import (
+    AnswerObjective,
     SpanObjective,
-    TextPairObjective,
 )
 from transbeam.model.generation.generate import generate
 from transbeam.model.generation.keras_decode_functions import decoder_steps
@@ -89,7 +89,7 @@ def samples(
         predictions of tokens.
     """
     objective = context.config.objective
-    if isinstance(objective, TextPairObjective):
+    if isinstance(objective, AnswerObjective):
         return _written(context, len(rows))
     if isinstance(objective, SpanObjective):
         return _answered(context, len(rows))
@@ -151,7 +151,9 @@ def _written(context: EvaluationContext, count: int) -> list[Example]:
     """The first texts with their generated outputs."""
     texts, references = (
         column[:count]
-        for column in texts_and_references(context.config, context.held_out)
+        for column in texts_and_references(
+            context.config, context.held_out, context.tokenizer
+        )
     )
     answers = write_answers(
         texts, _unpacked(context), context.tokenizer, context.config, SilentBar()

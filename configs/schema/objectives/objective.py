@@ -20,6 +20,7 @@ from transbeam.configs.schema.objectives.language_modeling import (
 from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     CompletionConfig,
+    DialogueConfig,
     ImageClassificationConfig,
     MultiLabelClassificationConfig,
     PairClassificationConfig,
@@ -47,6 +48,7 @@ TextObjective = (
     | Seq2SeqConfig
     | TextToTextConfig
     | CompletionConfig
+    | DialogueConfig
 )
 # A number for each input.
 NumberObjective = RegressionConfig | PairRegressionConfig
@@ -83,7 +85,9 @@ Seq2SeqObjective = SpanCorruptionConfig | Seq2SeqConfig | TextToTextConfig
 # Kinds whose records hold a text and the text that answers it.
 TextPairObjective = Seq2SeqConfig | TextToTextConfig | CompletionConfig
 # Kinds that train a decoder alone.
-DecoderObjective = CausalConfig | PrefixConfig | CompletionConfig
+DecoderObjective = CausalConfig | PrefixConfig | CompletionConfig | DialogueConfig
+# Kinds whose generated texts are compared with references.
+AnswerObjective = TextPairObjective | DialogueConfig
 
 T = TypeVar("T")
 
@@ -99,6 +103,7 @@ class ByKind(TypedDict, Generic[T]):
     seq2seq: T
     text_to_text: T
     completion: T
+    dialogue: T
     classification: T
     multi_label_classification: T
     pair_classification: T

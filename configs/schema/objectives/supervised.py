@@ -113,6 +113,26 @@ class CompletionConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DialogueConfig:
+    """Dialogue: a decoder learns to reply in conversations, lists of `messages`.
+
+    A record holds conversations as the chat template renders them; the tokens of the
+    assistant's turns are predicted. A conversation that is too long loses its earliest
+    turns, except for the system's; one whose last turns do not fit goes to quarantine.
+    """
+
+    kind: Literal["dialogue"] = "dialogue"
+    chat_template: str | None = None
+    """Chat template: Jinja as in Hugging Face's tokenizer_config.json, or the name of
+    a built-in one, `plain` (roles as words) or `chatml` (a tokenizer with <|im_start|>
+    and <|im_end|>). Left out: the tokenizer's own.
+    """
+
+    loss: Literal["assistant", "all"] = "assistant"
+    """Tokens that are predicted: those of the assistant's turns, or all."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClassificationConfig:
     """Text classification: predicts `label` from `text`."""
 

@@ -148,6 +148,15 @@ _TABLE: ByKind[ObjectiveTraits] = {
         outputs=_GENERATED,
         ids_signature="logits_ids",
     ),
+    "dialogue": ObjectiveTraits(
+        sentence="A language model that replies in conversations.",
+        model="decoder",
+        fields=("messages",),
+        pieces=("end",),
+        example=("User: What is a tensor?\nAssistant:",),
+        outputs=_GENERATED,
+        ids_signature="logits_ids",
+    ),
     "classification": ObjectiveTraits(
         sentence="A classifier of texts with {n} labels.",
         fields=("text", "label"),

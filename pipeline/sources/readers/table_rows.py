@@ -63,7 +63,10 @@ def row_document(
     try:
         words = _each(row, columns.words, _text)
         tags = _each(row, columns.tags, _text_or_number)
-        if columns.words is None:
+        messages = _messages(row, columns.messages)
+        if columns.messages is not None:
+            text = "\n".join(content for _, content in messages)
+        elif columns.words is None:
             text = _filled(row, columns.text, _text, _spaced)
         else:
             _check_tagged(words, tags if columns.tags is not None else None)
@@ -77,6 +80,7 @@ def row_document(
             label=_extra(row, columns.label, _text_or_number, _label_list),
             words=words,
             tags=tags,
+            messages=messages,
         )
     except _UnusableRow as error:
         shown = json.dumps(row, ensure_ascii=False, default=_shown)
@@ -207,6 +211,35 @@ def _each(
     if isinstance(value, list):
         return tuple(as_text(element, name) for element in value)
     return tuple(_text(value, name).split())
+
+
+# ShareGPT's names of roles.
+_ROLES = {"human": "user", "gpt": "assistant"}
+
+
+def _messages(row: Mapping[str, Any], name: str | None) -> tuple[tuple[str, str], ...]:
+    """Returns role and content of each message; the roles' names are OpenAI's."""
+    if name is None:
+        return ()
+    value = _value(row, name)
+    if not isinstance(value, list) or not value:
+        raise _UnusableRow(f"field {name!r} is not a list of messages")
+    return tuple(_message(message, name) for message in value)
+
+
+def _message(message: Any, name: str) -> tuple[str, str]:
+    fields = message if isinstance(message, Mapping) else {}
+    role = fields.get("role", fields.get("from"))
+    content = fields.get("content", fields.get("value"))
+    if not isinstance(role, str) or not role:
+        raise _UnusableRow(f"a message of {name!r} has no role")
+    if isinstance(content, list):  # of parts, in OpenAI's newer form
+        if not all(isinstance(p, Mapping) and "text" in p for p in content):
+            raise _UnusableRow(f"a message of {name!r} has a part that is not text")
+        content = "".join(_text(part["text"], name) for part in content)
+    if content is None:
+        raise _UnusableRow(f"a message of {name!r} has no content")
+    return _ROLES.get(role, role), _text(content, name)
 
 
 def _text_or_number(value: Any, name: str) -> str:

@@ -27,6 +27,8 @@ class GraphTokenizer(tf.Module):
     """
 
     pieces: tuple[str, ...]
+    # The format of conversations, if the tokenizer was loaded with a chat template.
+    chat_format: Any = None
     # The compiled methods of a subclass.
     _tokenize: Any
     _split_into_words: Any

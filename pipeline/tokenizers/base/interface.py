@@ -11,7 +11,7 @@ This module can be imported without TensorFlow.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -138,6 +138,11 @@ class Tokenizer(Protocol):
     @property
     def vocabulary_size(self) -> int:
         """The number of pieces including special ones."""
+        ...
+
+    @property
+    def chat_format(self) -> Any:
+        """The `ChatFormat` of the tokenizer's chat template; None if it has none."""
         ...
 
     def tokenize(self, texts: "Texts") -> "tf.RaggedTensor":

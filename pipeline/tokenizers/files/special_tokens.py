@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 
 
 def special_tokens(model: TokenizerModel) -> dict[str, str]:

@@ -9,7 +9,7 @@ every id after it, without any error in later stages.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from transbeam.pipeline.tokenizers.base.file_reading import read_bytes
 from transbeam.pipeline.tokenizers.base.framing import CHAT_TEMPLATE_FILE, Framing
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds, Tokenizer
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.files.chat_format import make_chat_format
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     SentencePieceModel,
 )
@@ -28,8 +30,6 @@ from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import (
 )
 
 METADATA_FILE = "tokenizer.yaml"
-
-TokenizerModel = WordPieceModel | ByteBPEModel | SentencePieceModel
 
 _MODELS: dict[str, type[TokenizerModel]] = {
     model.kind: model for model in (WordPieceModel, ByteBPEModel, SentencePieceModel)
@@ -129,12 +129,50 @@ def read_tokenizer(folder: str | Path) -> TokenizerArtifact:
 
 
 def load_tokenizer(folder: str | Path) -> Tokenizer:
-    """Builds the tokenizer of a folder.
+    """Builds the tokenizer of a folder, with its format of conversations.
+
+    Raises:
+        ArtifactError: A file is missing, modified, truncated or of another version.
+        ChatTemplateError: The chat template cannot be compiled.
+    """
+    return build_tokenizer(read_tokenizer(folder).model)
+
+
+def build_tokenizer(model: TokenizerModel) -> Tokenizer:
+    """Builds a tokenizer with its format of conversations.
+
+    Raises:
+        ChatTemplateError: The chat template cannot be compiled.
+    """
+    tokenizer = model.build()
+    tokenizer.chat_format = make_chat_format(model)
+    return tokenizer
+
+
+def have_same_ids(one: str | Path, other: str | Path) -> bool:
+    """Checks if texts have the same ids, except for added tokens in them.
+
+    The tokenizers may differ in their chat templates and in the special tokens that
+    are matched in texts.
+
+    Args:
+        one: A tokenizer folder.
+        other: Another tokenizer folder.
 
     Raises:
         ArtifactError: A file is missing, modified, truncated or of another version.
     """
-    return read_tokenizer(folder).model.build()
+    models = [read_tokenizer(folder).model for folder in (one, other)]
+    plain = [
+        replace(
+            model,
+            framing=replace(
+                model.framing, whole_pieces=(), folded_pieces=(), chat_template=None
+            ),
+        )
+        for model in models
+    ]
+    return plain[0] == plain[1]
 
 
 def tokenizer_fingerprint(folder: str | Path) -> str:

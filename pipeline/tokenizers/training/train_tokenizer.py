@@ -19,6 +19,7 @@ from transbeam.pipeline.tokenizers.base.vocabulary import (
     sentinel_pieces,
 )
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import BYTE_BPE_SPECIALS
+from transbeam.pipeline.tokenizers.files.chat_format import with_chat_template
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     METADATA_FILE,
     TokenizerModel,
@@ -97,9 +98,19 @@ def word_splitter(config: LearnedConfig) -> WordSplitter:
 
 
 def make_tokenizer(
-    folder: Path, counts: Mapping[str, int], config: TokenizerConfig
+    folder: Path,
+    counts: Mapping[str, int],
+    config: TokenizerConfig,
+    chat_template: str | None = None,
 ) -> None:
     """Trains or imports the tokenizer and saves it, unless its folder is complete.
+
+    Args:
+        folder: The tokenizer folder.
+        counts: The counts of words, for a tokenizer to be trained.
+        config: The configuration of the tokenizer.
+        chat_template: A chat template in Jinja to save with the tokenizer, whose
+            special tokens are then matched in texts; None for none of its own.
 
     Raises:
         DataError: The corpus cannot fill the vocabulary.
@@ -111,6 +122,8 @@ def make_tokenizer(
         model = _import(config)
     else:
         model = learn_model(counts, config)
+    if chat_template is not None:
+        model = with_chat_template(model, chat_template)
     save_tokenizer(folder, model)
 
 

@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transbeam.configs.schema.objectives.language_modeling import PrefixConfig
-from transbeam.configs.schema.objectives.supervised import CompletionConfig
+from transbeam.configs.schema.objectives.supervised import (
+    CompletionConfig,
+    DialogueConfig,
+)
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.run_records import documents, records
 from transbeam.serving.base.trained_run import TrainedRun
@@ -161,7 +164,7 @@ def _texts(trained: TrainedRun, run_folder: Path) -> Iterator[_Text]:
         masks = documents(run_folder, feature="prefix_mask")
         for (ids, _), (mask, _) in zip(documents(run_folder), masks, strict=True):
             yield _Text(ids, max(int(mask.sum()), 1))
-    elif isinstance(config.objective, CompletionConfig):
+    elif isinstance(config.objective, CompletionConfig | DialogueConfig):
         weights = documents(run_folder, feature="target_weights")
         for (ids, _), (weight, _) in zip(documents(run_folder), weights, strict=True):
             yield _Text(ids, int(np.argmax(weight > 0)) + 1)

@@ -1,5 +1,7 @@
 """Decoding loops of models that answer prompts."""
 
+import re
+
 import tensorflow as tf
 
 from transbeam.configs.schema.evaluation import EvaluationConfig
@@ -16,7 +18,8 @@ class AnswerGenerator(TextGenerator):
         evaluation: As in `TextGenerator`.
         max_new_tokens: As in `TextGenerator`.
         seed: As in `TextGenerator`.
-        separator: Spaces between prompt and answer, which are not part of the answer.
+        separator: The text between prompt and answer, such as a space, which is not
+            part of the answer.
     """
 
     def __init__(
@@ -35,4 +38,4 @@ class AnswerGenerator(TextGenerator):
         text = self.tokenizer.detokenize(written_text(new, self.tokenizer))
         if not self.separator:
             return text
-        return tf.strings.regex_replace(text, f"^{self.separator}", "")
+        return tf.strings.regex_replace(text, f"^{re.escape(self.separator)}", "")

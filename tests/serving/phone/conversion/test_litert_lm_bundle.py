@@ -187,7 +187,7 @@ def test_litert_lm_reads_hostile_texts_as_we_do(ask, bundle):
 
 
 def test_litert_lm_answers_prompts_made_by_the_template(ask, tmp_path):
-    """A message is the text; the tokens of the whole prompt are those of the records."""
+    """A message is the text; the whole prompt has the tokens of the records."""
     run = small("completion", num_layers=1)
     export = replace(run.export, litert_lm=True, tflite_cache=CACHE)
     trained, files = converted(replace(run, export=export), tmp_path / "answering")
