@@ -186,7 +186,7 @@ def _drop_turn(conversation: Conversation, most: int) -> bool:
     later = range(kept + 1, len(messages))
     turns = [number for number in later if messages[number]["role"] == "user"]
     if not turns:
-        conversation.reason = f"the last turns are longer than {most} tokens"
+        conversation.reason = "the last turns are longer than data.sequence_length"
         return False
     conversation.dropped += turns[0] - kept
     conversation.messages = [*messages[:kept], *messages[turns[0] :]]

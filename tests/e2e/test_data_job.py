@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tests.docs import ROOT
-from tests.e2e.cases import CASES, corpora, finished, invocation
+from tests.e2e.cases import CASES, finished, invocation
 from tests.harness.stages import copy_of
 from tests.model.conftest import others_thorough
 from transbeam.configs.cli.arguments import Invocation

@@ -37,6 +37,7 @@ from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.export import ExportConfig
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.configs.schema.objectives.objective import ImageObjective
+from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.schedules import CosineScheduleConfig
@@ -44,6 +45,10 @@ from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.configs.schema.tokenizer import WordPieceConfig
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.build import build_model
+from transbeam.pipeline.tokenizers.base.builtin_chat_templates import (
+    find_chat_template,
+)
+from transbeam.pipeline.tokenizers.files.chat_format import with_chat_template
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     load_tokenizer,
     save_tokenizer,
@@ -96,6 +101,9 @@ def make_run(folder: Path, config: RunConfig) -> Path:
     data = Stage(folder, "data", "transbeam data")
     data.begin({})
     tokenizer = learn_model(Counter(CORPUS.split() * 2), config.tokenizer)
+    if isinstance(config.objective, DialogueConfig):
+        template = find_chat_template(str(config.objective.chat_template))
+        tokenizer = with_chat_template(tokenizer, template)
     save_tokenizer(data.path / "tokenizer", tokenizer)
     if isinstance(config.objective, ImageObjective):
         write_image_records(folder, config.objective)
