@@ -13,7 +13,10 @@ from transbeam.configs.schema.attention import KernelAttentionConfig
 from transbeam.configs.schema.model import DecoderConfig, Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.configs.schema.objectives.objective import ImageObjective
-from transbeam.configs.schema.objectives.supervised import CompletionConfig
+from transbeam.configs.schema.objectives.supervised import (
+    CompletionConfig,
+    DialogueConfig,
+)
 from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import (
@@ -34,6 +37,9 @@ _BESIDE = (
     "Remove the key: the tokenizer in Kotlin, Swift and Python lies beside the "
     "plain file"
 )
+
+
+_OF_LITERT_LM = CausalConfig | CompletionConfig | DialogueConfig
 
 
 def check_export(run: RunConfig) -> None:
@@ -182,11 +188,11 @@ def _check_cache(run: RunConfig, model: DecoderConfig | Seq2SeqModelConfig) -> N
 def _check_litert_lm(run: RunConfig) -> None:
     """Checks that LiteRT-LM runs the model: a decoder, of one text for each message."""
     kind = run.objective.kind
-    if not isinstance(run.objective, CausalConfig | CompletionConfig):
+    if not isinstance(run.objective, _OF_LITERT_LM):
         raise ConfigError(
             f"export.litert_lm=True does not go with objective.kind={kind}: LiteRT-LM "
-            "runs decoders that read from left to right, which `causal` and "
-            "`completion` train. Take the key away; the TFLite file alone is written "
+            "runs decoders that read from left to right, which `causal`, `completion` "
+            "and `dialogue` train. Take the key away; the TFLite file alone is written "
             "of all that write"
         )
     fields = input_names(run.objective)

@@ -7,7 +7,9 @@ of protobuf, so the builder's version is pinned.
 """
 
 import json
+import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from transbeam.configs.base.atomic_files import writing
 from transbeam.configs.base.templates import edge_texts
 from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.configs.schema.objectives.supervised import CompletionConfig
+from transbeam.pipeline.tokenizers.files.special_tokens import special_tokens
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     TokenizerModel,
     read_tokenizer,
@@ -58,6 +61,42 @@ def message_template(objective: Objective) -> str | None:
     return f"{{{{ {before} }}}}{_TEMPLATE}{{{{ {after} }}}}"
 
 
+# LiteRT-LM gives a message's content as a list of parts.
+_TEXT_OF_PARTS = (
+    "{% macro text_of(content) %}"
+    "{% if content is string %}{{ content }}"
+    "{% else %}{% for part in content %}{{ part['text'] }}{% endfor %}"
+    "{% endif %}{% endmacro %}"
+)
+_CONTENT = re.compile(r"""\bmessage(\.content\b|\[['"]content['"]\])""")
+
+
+def for_litert_lm(source: str, special_tokens: Mapping[str, str]) -> str:
+    """Returns a chat template for LiteRT-LM, which knows plain Jinja alone.
+
+    The tag `generation`, which marks what the assistant wrote, becomes a condition that
+    is always true, the special tokens become variables of the template, and the content
+    of a `message` may be a list of parts.
+
+    Args:
+        source: The chat template.
+        special_tokens: Special tokens by name, such as `eos_token`.
+
+    Example:
+    >>> names = {"eos_token": "</s>", "bos_token": "<s>"}
+    >>> for_litert_lm("{% generation %}{{ eos_token }}{% endgeneration %}", names)
+    '{% set eos_token = "</s>" -%}{% if true %}{{ eos_token }}{% endif %}'
+    >>> for_litert_lm("{{ message.content }}", names)
+    '{% macro text_of(content) %}...{% endmacro %}{{ text_of(message.content) }}'
+    """
+    plain = re.sub(r"({%-?\s*)generation(\s*-?%})", r"\1if true\2", source)
+    plain = re.sub(r"({%-?\s*)endgeneration(\s*-?%})", r"\1endif\2", plain)
+    plain, contents = _CONTENT.subn(r"text_of(\g<0>)", plain)
+    used = {name: piece for name, piece in special_tokens.items() if name in source}
+    names = (f"{{% set {n} = {json.dumps(p)} -%}}" for n, p in used.items())
+    return (_TEXT_OF_PARTS if contents else "") + "".join(names) + plain
+
+
 def write_bundle(
     model: Path,
     tokenizer: Path,
@@ -70,7 +109,7 @@ def write_bundle(
     A SentencePiece model is stored as it is, a byte-level BPE or a WordPiece as a
     `tokenizer.json`. The start token begins a prompt, unless it is also the end token;
     the end token and the tokenizer's further stop tokens end generation. The
-    tokenizer's chat template is stored as it is, unless another is given. Bundles of
+    tokenizer's chat template is stored, unless another is given. Bundles of
     the same model differ, because the builder stores the current time.
 
     Args:
@@ -122,7 +161,8 @@ def _metadata(pieces: TokenizerModel, slots: int, template: str | None) -> Any:
         metadata.stop_tokens.add().token_ids.ids.append(end)
     metadata.max_num_tokens = slots
     metadata.llm_model_type.generic_model.CopyFrom(GenericModel())
-    template = template or pieces.framing.chat_template or _TEMPLATE
-    metadata.jinja_prompt_template = template
+    if template is None and (own := pieces.framing.chat_template) is not None:
+        template = for_litert_lm(own, special_tokens(pieces))
+    metadata.jinja_prompt_template = template or _TEMPLATE
     metadata.supports_thinking = metadata.supports_function_calling = False
     return metadata

@@ -1,4 +1,4 @@
-"""Models that reply: prompts with the template's tokens, and replies with their ends."""
+"""Models that reply: prompts with the template's tokens, replies with their ends."""
 
 from dataclasses import replace
 from types import SimpleNamespace

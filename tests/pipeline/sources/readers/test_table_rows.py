@@ -149,3 +149,40 @@ def test_the_excerpt_shows_the_row():
     assert isinstance(found, Rejected)
     there = "the fields here: txt. Did you mean 'txt'?"
     assert found.excerpt == f'{there} {{"txt": "größe"}}'
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {
+            "m": [
+                {"role": "user", "content": "Hi"},
+                {"role": "assistant", "content": [{"type": "text", "text": "Yo"}]},
+            ]
+        },
+        {"m": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]},
+    ],
+)
+def test_conversations(row):
+    found = document(row, messages="m")
+    assert found.messages == (("user", "Hi"), ("assistant", "Yo"))
+    assert found.text == "Hi\nYo"
+
+
+@pytest.mark.parametrize(
+    ("messages", "why"),
+    [
+        ("Hi", "field 'm' is not a list of messages"),
+        ([], "field 'm' is not a list of messages"),
+        (["Hi"], "a message of 'm' has no role"),
+        ([{"role": 1, "content": "Hi"}], "a message of 'm' has no role"),
+        ([{"role": "user"}], "a message of 'm' has no content"),
+        ([{"role": "user", "content": 7}], "field 'm' is not text"),
+        (
+            [{"role": "user", "content": [{"type": "image_url"}]}],
+            "a message of 'm' has a part that is not text",
+        ),
+    ],
+)
+def test_wrong_conversations(messages, why):
+    assert reason({"m": messages}, messages="m") == why

@@ -8,6 +8,7 @@ The client is large and stays out of our requirements: name an interpreter that 
 import io
 import json
 import os
+import shutil
 import subprocess
 from dataclasses import replace
 from functools import cache
@@ -20,13 +21,24 @@ from litert_lm_builder.litertlm_peek import peek_litertlm_file
 from litert_lm_builder.runtime.proto.llm_metadata_pb2 import LlmMetadata
 
 from tests.data.hostile_strings import HOSTILE_TEXTS
-from tests.serving.phone.generative_models import converted, small, writer_of
+from tests.serving.phone.generative_models import (
+    converted,
+    small,
+    trained_of,
+    writer_of,
+)
 from tests.serving.untrained import learned
-from transbeam.configs.schema.objectives.supervised import CompletionConfig
+from transbeam.configs.schema.objectives.supervised import (
+    CompletionConfig,
+    DialogueConfig,
+)
 from transbeam.configs.schema.tokenizer import (
     ByteBPEConfig,
     UnigramConfig,
     WordPieceConfig,
+)
+from transbeam.pipeline.tokenizers.base.builtin_chat_templates import (
+    find_chat_template,
 )
 from transbeam.pipeline.tokenizers.base.framing import Framing
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
@@ -34,11 +46,13 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     read_tokenizer,
     save_tokenizer,
 )
+from transbeam.serving.base.trained_run import TOKENIZER
 from transbeam.serving.phone.conversion.litert_lm_bundle import (
     bundle_name,
     message_template,
     write_bundle,
 )
+from transbeam.serving.phone.conversion.tflite_converter import write_tflite
 
 PYTHON = os.environ.get("TRANSBEAM_PHONE_PYTHON")
 CLIENT = Path(__file__).parents[1] / "litert_lm_client.py"
@@ -184,6 +198,29 @@ def test_litert_lm_reads_hostile_texts_as_we_do(ask, bundle):
     found = [answer["token_ids"] for answer in ask(packed, questions)]
     expected = trained.tokenizer.tokenize(texts).to_list()
     assert found == expected
+
+
+def test_litert_lm_replies_by_the_chat_template(ask, tmp_path):
+    run = small("completion", num_layers=1)
+    source = find_chat_template("plain")
+    export = replace(run.export, litert_lm=True, tflite_cache=CACHE)
+    objective = DialogueConfig(chat_template="plain")
+    run = replace(run, export=export, objective=objective)
+    folder = tmp_path / "replying"
+    tokenizer = learned(tmp_path, run.tokenizer, source)
+    shutil.copytree(tokenizer, tmp_path / "replying-run" / TOKENIZER)
+    trained = trained_of(run, tmp_path / "replying-run")
+    files = write_tflite(trained, tmp_path / "replying-run", folder)
+    chat, special = trained.tokenizer.chat_format, trained.tokenizer.special
+    prompt = chat.render_prompt([{"role": "user", "content": "a list"}])
+    assert prompt == "User: a list\nAssistant:"
+    (ids,) = trained.tokenizer.tokenize([prompt]).to_list()
+    new = writer_of(files["float32"]).write(ids, NEW, stop_token_ids=[special.end])
+    written = [token for token in new.token_ids.tolist() if token != special.end]
+    question = {"prompt": "a list", "written": written, "max_new_tokens": NEW}
+    (answer,) = ask(folder / bundle_name("float32"), [question])
+    (part,) = answer["message"]["content"]
+    assert part["text"] == answer["written"]
 
 
 def test_litert_lm_answers_prompts_made_by_the_template(ask, tmp_path):
