@@ -27,6 +27,8 @@ def test_a_row_of_a_table_becomes_a_document(kind: str) -> None:
     fields = set(TRAITS[kind].fields) - {"image", "answers"}
     columns = ColumnsConfig(**{name: name for name in fields})
     row = {"text": "x", **dict.fromkeys(fields, "x")}
+    if "messages" in fields:
+        row["messages"] = [{"role": "user", "content": "x"}]
     document = row_document(row, columns, "a.jsonl", 0)
     assert isinstance(document, Document)
     assert all(getattr(document, name) for name in fields)

@@ -344,11 +344,14 @@ def test_run_predicts_nothing_without_examples(rooms, capsys):
 def test_run_closes_with_a_question_that_its_model_can_be_asked(
     rooms, monkeypatch, tmp_path, capsys, kind
 ):
-    more = {"text_to_text": ', source: "{second_text}: {text}"'}.get(kind, "")
+    more = {
+        "text_to_text": ', source: "{second_text}: {text}"',
+        "completion": ', prompt: "{second_text}: {text}"',
+    }.get(kind, "")
     if kind.endswith("classification"):
         more = ", labels: [a, b]"
     patches = ", max_sequence_length: 197, patches: {}" if "image" in kind else ""
-    columns = "second_text: b, target_text: c, label: d"
+    columns = "second_text: b, target_text: c, label: d, messages: e"
     source = {
         "token_classification": "kind: conll",
         "span_qa": "kind: squad",
@@ -375,7 +378,7 @@ def test_run_closes_with_a_question_that_its_model_can_be_asked(
     monkeypatch.setattr(serving_main, "COMMANDS", [predicting])
     assert serving_main.main(shlex.split(line)) == 0
     ((first, *others),) = asked
-    two = "pair" in kind or kind in ("text_to_text", "span_qa")
+    two = "pair" in kind or kind in ("text_to_text", "completion", "span_qa")
     assert len(others) == two
     assert ("[MASK]" in first) == (kind == "masked")
     assert ("<extra_id_0>" in first) == (kind == "span_corruption")

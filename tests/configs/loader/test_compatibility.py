@@ -28,6 +28,7 @@ def error_of(text: str) -> str:
 
 OBJECTIVES = {
     "text_to_text": ", source: 'a {text}'",
+    "completion": ", prompt: 'a {text}'",
     **dict.fromkeys(
         (
             "classification",

@@ -21,6 +21,7 @@ DOCUMENTS = st.builds(
     answers=st.lists(st.tuples(st.integers(0, 99), TEXTS), max_size=2).map(tuple),
     image=st.binary(max_size=12),
     image_shape=st.sampled_from([(), (2, 2, 3)]),
+    messages=st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple),
 )
 
 
@@ -37,6 +38,10 @@ def documents_in(batch: DocumentBatch) -> list[Document]:
     columns["answers"] = [
         tuple((answer["offset"], answer["text"]) for answer in row)
         for row in columns["answers"]
+    ]
+    columns["messages"] = [
+        tuple((message["role"], message["content"]) for message in row)
+        for row in columns["messages"]
     ]
     columns["image"] = [bytes(value) for value in columns["image"]]
     rows = zip(*columns.values(), strict=True)
