@@ -52,9 +52,10 @@ class RefusedChat:
 class TemplateRenderer:
     """Renders a chat template; see `ChatRenderer`.
 
-    Special tokens and other markers of the template are text like any other when a user
-    types them, but the tokenizer would read them as tokens, and so as turns of the
-    conversation: messages with markers are refused.
+    Messages with markers of the template, such as `<|im_start|>`, are refused: the
+    tokenizer would read them as tokens, and the model as turns of the conversation. A
+    special token of the template that the tokenizer reads as ordinary text is refused,
+    too, unless it is the begin token, without which the model's texts begin.
 
     Args:
         source: The chat template.
@@ -67,15 +68,17 @@ class TemplateRenderer:
     def __init__(self, source: str, tokenizer: TokenizerModel):
         names = special_tokens(tokenizer)
         self._template = ChatTemplate(source, names)
+        whole = tokenizer.framing.found_whole
         # The signatures begin each text with it; see `prompts.beginnings`.
-        special = tokenizer.special
+        special, begin = tokenizer.special, names.get("bos_token", "")
         adds_begin = special.begin is not None and special.begin != special.end
-        self._added = names["bos_token"] if adds_begin else ""
+        self._added = begin if adds_begin or begin not in whole else ""
         self._markers = [
             piece
-            for piece in tokenizer.framing.found_whole
+            for piece in whole
             if piece.strip() and (piece in source or piece in names.values())
         ]
+        self._unread = sorted({*names.values()} - {*whole})
 
     def render(self, messages: Sequence[ChatMessage]) -> str:
         for index, message in enumerate(messages):
@@ -92,4 +95,13 @@ class TemplateRenderer:
             chat = self._template.render(conversation, add_generation_prompt=True)
         except ChatTemplateError as error:
             raise OpenAIRequestError(str(error), param="messages") from None
-        return chat.without_prefix(self._added).text
+        text = chat.without_prefix(self._added).text
+        for token in self._unread:
+            typed = sum(message.content.count(token) for message in messages)
+            if text.count(token) > typed:
+                raise OpenAIRequestError(
+                    f"the chat template writes {token!r}, which the model's tokenizer "
+                    "reads as ordinary text",
+                    param="messages",
+                )
+        return text

@@ -1,4 +1,4 @@
-"""A server of a tiny writer, of one with a chat template, and of models that write not."""
+"""A server of a tiny writer, of one that chats, and of models that write nothing."""
 
 import json
 import shutil
@@ -13,6 +13,7 @@ import pytest
 
 from tests.serving.conftest import TINY, exported_run
 from tests.serving.server.conftest import running, settings_for
+from tests.serving.session import unoptimized
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
@@ -97,9 +98,17 @@ def small_run(kind: str) -> SimpleNamespace:
 
 @contextmanager
 def opened(models, runs, **changes):
+    """A server; to optimize graphs would take longer than all that is asked of it."""
     settings = settings_for(models=models, port=None, **changes)
-    with running(settings) as client:
+    with unoptimized(), running(settings) as client:
         yield OpenAIDoor(client, runs)
+
+
+def copied(run: SimpleNamespace, folder: Path) -> Path:
+    """A model's folder with a version that is loaded without being warmed up."""
+    ignored = shutil.ignore_patterns("tf_serving_warmup_requests", "golden_requests")
+    shutil.copytree(run.saved_model, folder / "1", ignore=ignored)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -112,21 +121,24 @@ def runs():
 
 
 @pytest.fixture(scope="session")
-def models(runs, tmp_path_factory, half_plus_two):
+def models(runs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    copies = {}
-    for name in (CHATTER, OLD):
-        copies[name] = folder / name
-        shutil.copytree(runs[WRITER].saved_model, copies[name] / "1")
+    of_runs = {**runs, CHATTER: runs[WRITER], OLD: runs[WRITER]}
+    copies = {name: copied(run, folder / name) for name, run in of_runs.items()}
     extra = "1/assets.extra"
     (copies[CHATTER] / extra / "chat_template.jinja").write_text(TEMPLATE)
     shutil.rmtree(copies[OLD] / extra / "tokenizer")
-    found = {name: run.saved_model.parent for name, run in runs.items()}
-    folders: dict[str, Path] = {**found, **copies, half_plus_two.name: half_plus_two}
-    return tuple(ModelSettings(name, path) for name, path in folders.items())
+    return tuple(ModelSettings(name, path) for name, path in copies.items())
 
 
 @pytest.fixture(scope="session")
 def door(models, runs):
     with opened(models, runs) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def readable(door):
+    """A bias that leaves an untrained writer only readable tokens."""
+    pieces = enumerate(door.tokenizer.pieces)
+    return {str(i): -100 for i, piece in pieces if not piece.isascii()}
