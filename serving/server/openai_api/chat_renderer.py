@@ -1,5 +1,6 @@
 """Conversations to prompts of a served model."""
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -11,6 +12,9 @@ from transbeam.pipeline.tokenizers.files.special_tokens import special_tokens
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
 from transbeam.serving.server.openai_api.chat_request import ChatMessage
 from transbeam.serving.server.openai_api.openai_errors import OpenAIRequestError
+
+# Names of tokens that no text is tokenized to.
+_MARKER = re.compile(r"<[^\s>]+>|\[[^\s\]]+\]")
 
 
 class ChatRenderer(Protocol):
@@ -54,8 +58,8 @@ class TemplateRenderer:
 
     Messages with markers of the template, such as `<|im_start|>`, are refused: the
     tokenizer would read them as tokens, and the model as turns of the conversation. A
-    special token of the template that the tokenizer reads as ordinary text is refused,
-    too, unless it is the begin token, without which the model's texts begin.
+    marker of the template that the tokenizer reads as ordinary text is refused, too,
+    unless it is the begin token, without which the model's texts begin.
 
     Args:
         source: The chat template.
@@ -78,7 +82,12 @@ class TemplateRenderer:
             for piece in whole
             if piece.strip() and (piece in source or piece in names.values())
         ]
-        self._unread = sorted({*names.values()} - {*whole})
+        written = [
+            piece
+            for piece in tokenizer.pieces
+            if _MARKER.fullmatch(piece) and piece in source
+        ]
+        self._unread = sorted({*written, *names.values()} - {*whole})
 
     def render(self, messages: Sequence[ChatMessage]) -> str:
         for index, message in enumerate(messages):

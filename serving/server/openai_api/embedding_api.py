@@ -101,7 +101,9 @@ async def embed(
 
     async def run(signature: str, texts: list[bytes]) -> Mapping[str, np.ndarray]:
         inputs = {_TEXT: np.array(texts, object)}
-        found = await service.predict_held(held, signature, inputs, (), deadline)
+        found = await service.predict_held(
+            held, signature, inputs, (), deadline, is_recorded=signature == _EMBED
+        )
         return found.outputs
 
     served = await asyncio.to_thread(kept.find, held)

@@ -4,6 +4,7 @@ TF Serving owns `/v1/models`, and KServe puts OpenAI's API at the same place. Cl
 set their base URL: `OpenAI(base_url="http://localhost:8501/openai/v1", api_key=...)`.
 """
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -124,7 +125,8 @@ class OpenAIApi:
             self._model(name)
             deadline = self._service.deadline(name)
             work = deadline.wait(self._text_api.reply(question, deadline))
-            return _json(await unless_gone(request.receive, work))
+            found = await unless_gone(request.receive, work)
+            return await asyncio.to_thread(_json, found)
 
     async def _embed(self, request: Request) -> Response:
         question = await self._read(request, "Embeddings", EmbeddingRequest.from_json)
@@ -139,7 +141,8 @@ class OpenAIApi:
                     )
 
             work = deadline.wait(answer())
-            return _json(await unless_gone(request.receive, work))
+            found = await unless_gone(request.receive, work)
+            return await asyncio.to_thread(_json, found)
 
     def _describe(self, name: str) -> Json:
         """Describes a model that answers.

@@ -27,6 +27,8 @@ from transbeam.serving.server.streaming.stream_requests import (
 
 TEXT = "text"
 _GENERATE, _GENERATE_IDS, _TOKENIZE = "generate", "generate_ids", "tokenize"
+# Token ids of all prompts of a request, padded to the longest.
+_MOST_IDS = 2**22
 # Text inputs of signatures that are parameters.
 _PARAMETERS = {STOP, "logit_bias"}
 
@@ -152,6 +154,7 @@ class TextCompleter:
         """
         repeated = [prompt for prompt in prompts for _ in range(request.count)]
         lengths = np.array([len(prompt.token_ids) for prompt in repeated], np.int32)
+        _check_size(len(repeated), int(lengths.max()))
         ids = np.zeros((len(repeated), lengths.max()), np.int32)
         for row, prompt in zip(ids, repeated, strict=True):
             row[: len(prompt.token_ids)] = prompt.token_ids
@@ -198,9 +201,25 @@ class TextCompleter:
 
     async def _run(self, signature: str, inputs: Arrays) -> dict[str, np.ndarray]:
         predicted = await self._service.predict_held(
-            self._held, signature, inputs, (), self._deadline
+            self._held,
+            signature,
+            inputs,
+            (),
+            self._deadline,
+            is_recorded=signature != _TOKENIZE,
         )
         return predicted.outputs
+
+
+def _check_size(rows: int, width: int) -> None:
+    """Rejects rows of which one is so long that all together take too much memory."""
+    if rows * width > _MOST_IDS:
+        raise OpenAIRequestError(
+            f"prompt: found {rows:,} rows of up to {width:,} token ids; expected at "
+            f"most {_MOST_IDS:,} ids with padding. Send them in several requests",
+            param="prompt",
+            http=413,
+        )
 
 
 def _cut(

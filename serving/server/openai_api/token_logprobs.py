@@ -86,7 +86,12 @@ class LogprobFinder:
         inputs, start = scored_inputs(self._names, prompt, new, self._tokens.first)
         check_scores_size(inputs, self._tokens.vocabulary_size)
         scored = await self._service.predict_held(
-            self._held, SIGNATURE, inputs, ("logits",), self._deadline
+            self._held,
+            SIGNATURE,
+            inputs,
+            ("logits",),
+            self._deadline,
+            is_recorded=False,
         )
         logits = scored.outputs["logits"][0, start : start + len(new)]
         return await asyncio.to_thread(self._described, logits, new, prompt)

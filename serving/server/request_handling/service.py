@@ -223,8 +223,20 @@ class Service:
         inputs: Arrays,
         output_filter: Sequence[str],
         deadline: Deadline,
+        *,
+        is_recorded: bool = True,
     ) -> Predicted:
-        """Runs a signature of a version that `held` yielded; see `predict`."""
+        """Runs a signature of a version that `held` yielded; see `predict`.
+
+        Args:
+            held: The version.
+            signature: Name of the signature.
+            inputs: Inputs by name.
+            output_filter: Names of the requested outputs.
+            deadline: Deadline of the request.
+            is_recorded: Whether the logs record the run as the client's request; false
+                for runs that only prepare or describe the reply.
+        """
         loaded, target = held.loaded, held.target
         found = loaded.signatures.get(signature or DEFAULT)
         if found is None:
@@ -236,6 +248,9 @@ class Service:
         found.check_inputs(inputs)
         check_amounts(inputs, self._limits)
         names = found.choose_outputs(output_filter)
+        if not is_recorded:
+            outputs = await self._computed(loaded, found, inputs, names, deadline)
+            return Predicted(held.number, found.name, outputs)
         outputs = await self._run(loaded, found, inputs, names, deadline)
         self._offer(
             target,
@@ -470,8 +485,19 @@ class Service:
     ) -> dict[str, np.ndarray]:
         call = current()
         call.signature, call.rows = signature.name, rows_in(inputs)
-        future = loaded.submit(signature, inputs, outputs, deadline, call.batch)
-        found = await deadline.wait(asyncio.wrap_future(future))
+        found = await self._computed(loaded, signature, inputs, outputs, deadline)
         if found.keys() >= _WRITTEN:
             call.tokens = int(found["length"].sum())
         return found
+
+    async def _computed(
+        self,
+        loaded: Loaded,
+        signature: ServableSignature,
+        inputs: Arrays,
+        outputs: Sequence[str],
+        deadline: Deadline,
+    ) -> dict[str, np.ndarray]:
+        times = current().batch
+        future = loaded.submit(signature, inputs, outputs, deadline, times)
+        return await deadline.wait(asyncio.wrap_future(future))

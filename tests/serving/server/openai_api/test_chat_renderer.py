@@ -51,8 +51,10 @@ def test_a_begin_token_that_nobody_reads_is_left_out():
 
 
 def test_other_special_tokens_that_nobody_reads():
-    with pytest.raises(OpenAIRequestError, match="writes '\\[SEP\\]'"):
+    with pytest.raises(OpenAIRequestError, match=r"writes '\[SEP\]'"):
         rendered("a", whole=WHOLE[1:])
+    with pytest.raises(OpenAIRequestError, match=r"writes '<\|turn\|>'"):
+        rendered("a", whole=("[SEP]",))
     # A user may write about them.
     source = "{{ messages[0].content }}"
     message = ChatMessage("user", "[SEP] [MASK]")

@@ -9,6 +9,8 @@ from contextlib import closing, contextmanager
 
 import openai
 import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import prediction_log_pb2
 
 from tests.serving.server.conftest import SECRET
 from tests.serving.server.openai_api.conftest import (
@@ -20,6 +22,7 @@ from tests.serving.server.openai_api.conftest import (
 from tests.serving.server.streaming.gated_stream import PATIENCE, Gate
 from tests.serving.server.test_fault_tolerance import until
 from transbeam.serving.server.configuration.limits import Limits
+from transbeam.serving.server.models.catalog import LogSettings
 from transbeam.serving.server.models.loaded_version import Loaded
 from transbeam.serving.server.monitoring.metrics import PATH as METRICS
 
@@ -169,6 +172,24 @@ def test_requests_are_logged_and_counted(strict):
     assert (line["api"], line["model"], line["version"]) == ("Completions", WRITER, 1)
     assert (line["tokens"], line["signature"]) == (2, "generate")
     assert "prompt" not in strict.log.read_text()
+
+
+def test_the_log_of_requests_has_a_request_once(writer, runs, tmp_path):
+    """Neither the tokenization nor the scores, which are megabytes."""
+    changes = {"log": LogSettings(f"{tmp_path}/log/")}
+    with opened(tuple(writer), runs, **changes) as door:
+        door.complete("a", max_tokens=2, logprobs=1, echo=True)
+    (file,) = (tmp_path / "log").iterdir()
+    (record,) = tf.data.TFRecordDataset(str(file))
+    log = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log
+    assert log.request.model_spec.signature_name == "generate"
+
+
+def test_rows_of_which_one_is_long(door):
+    prompts = [[5]] * 1000 + [[5] * 10_000]
+    status, answer = door.post("completions", {**COMPLETION, "prompt": prompts})
+    assert status == 413
+    assert answer["error"]["param"] == "prompt"
 
 
 def test_names_from_clients_make_no_series(strict):
