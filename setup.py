@@ -110,6 +110,8 @@ setup(
             "jax",
             # The schemas of Kubernetes, all in the wheel: 72 MB.
             "kubernetes-validate",
+            # The client that the server's `/openai/v1/` is made for: ADR 52.
+            "openai>=3,<4",
             # Validates our description of the REST API: ADR 30.
             "openapi-spec-validator",
             "pyright[nodejs]",

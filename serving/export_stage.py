@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.system.native_output import output_on_error
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
+from transbeam.serving.base.exported_tokenizer import write_exported_tokenizer
 from transbeam.serving.base.golden_requests import write_golden
 from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
 from transbeam.serving.export.atomic_publish import (
@@ -103,9 +103,7 @@ def _build(
         task = make_signature_task(rounded)
         write_warm_up(saved_model, task)
         write_golden(saved_model, make_golden_requests(task, export.dtype))
-    framing = read_tokenizer(run_folder / TOKENIZER).model.framing
-    for name, content in framing.files().items():
-        write_atomically(saved_model / "assets.extra" / name, content)
+    write_exported_tokenizer(saved_model, read_tokenizer(run_folder / TOKENIZER).model)
     tflite = {}
     if variants := trained.config.export.tflite:
         console.say(f"converting to TFLite: {', '.join(variants)}")

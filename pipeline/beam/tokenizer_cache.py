@@ -11,10 +11,10 @@ from pathlib import Path
 
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
-    TokenizerModel,
     build_tokenizer,
     read_tokenizer,
 )
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.pipeline.tokenizers.training.train_tokenizer import (
     LearnedConfig,
     WordSplitter,

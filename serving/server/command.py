@@ -78,6 +78,7 @@ def _serve(
     def opened(addresses: Addresses) -> None:
         where.append(addresses)
         console.say(f"REST  {addresses.rest}/v1/models/{names[0]}")
+        console.say(f"OpenAI clients  {addresses.rest}/openai/v1")
         console.say(f"gRPC  {addresses.grpc}")
         if settings.has_studio:
             console.say(f"Page  {addresses.rest}/studio/")

@@ -5,7 +5,7 @@ import contextlib
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from transbeam.serving.server.monitoring.request_ids import (
     Over,
     RequestContext,
 )
+from transbeam.serving.server.openai_api.openai_api import OpenAIApi
 from transbeam.serving.server.request_handling.reload_config import WatchedConfigFile
 from transbeam.serving.server.request_handling.service import Service
 from transbeam.serving.server.request_logging.request_log import RequestLog
@@ -179,10 +180,10 @@ async def open_servers(
             if polled is not None:
                 polled.start()
 
-        studio = await _open_studio(settings, service)
+        extensions = await _open_extensions(settings, service)
         rpc = await _open_rpc(service, settings, over)
         stack.push_async_callback(rpc.stop)
-        rest = await _open_rest(service, settings, listening, over, studio)
+        rest = await _open_rest(service, settings, listening, over, extensions)
         stack.push_async_callback(rest.stop)
         try:
             yield OpenServers(Addresses(rest.address, rpc.address), begin)
@@ -200,15 +201,16 @@ def _unheard(call: RequestContext) -> None:
     """Discards a call's record; used if there is no access log."""
 
 
-async def _open_studio(
+async def _open_extensions(
     settings: ServerSettings, service: Service
-) -> RestExtension | None:
+) -> Sequence[RestExtension]:
+    openai = OpenAIApi(service, settings.limits)
     if not settings.has_studio:
-        return None
+        return [openai]
     # It brings Keras and all signatures, which a server without it does not need.
     from transbeam.serving.server.studio_api.studio_api import StudioApi
 
-    return await asyncio.to_thread(StudioApi, settings, service)
+    return [openai, await asyncio.to_thread(StudioApi, settings, service)]
 
 
 async def _open_rpc(
@@ -244,7 +246,7 @@ async def _open_rest(
     settings: ServerSettings,
     listening: socket.socket,
     over: Over,
-    extension: RestExtension | None,
+    extensions: Sequence[RestExtension],
 ) -> _OpenServer:
     port = listening.getsockname()[1]
     app = rest_app(
@@ -252,7 +254,7 @@ async def _open_rest(
         settings.limits,
         settings.tokens,
         cors=settings.cors,
-        extension=extension,
+        extensions=extensions,
     )
     server = HttpServer(IdentifiedApp(app, over), settings, service.metrics.refused)
     service.metrics.connections.set_function(server.connections)

@@ -42,10 +42,10 @@ from transbeam.model.weights.safetensors_store import (
 from transbeam.pipeline.records.manifest import sha256
 from transbeam.pipeline.stage import data_inputs
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
-    TokenizerModel,
     read_tokenizer,
     save_tokenizer,
 )
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.trainer.base.warm_start import Origin
 from transbeam.trainer.importing.import_command import (
     finish_stages,

@@ -14,7 +14,7 @@ from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
 from transbeam.model.weights.checkpoints.hf_config import HFConfig, shown
 from transbeam.model.weights.checkpoints.tensor_sources import PICKLES
 from transbeam.pipeline.records.manifest import sha256
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.trainer.importing.framing import with_framing
 from transbeam.trainer.importing.generation_config import Generation, read_generation
 from transbeam.trainer.importing.sentence_transformer import (

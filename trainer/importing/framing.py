@@ -9,7 +9,7 @@ from transbeam.configs.cli.console import Console
 from transbeam.model.weights.checkpoints.hf_config import HFConfig
 from transbeam.pipeline.tokenizers.base.file_reading import decode_utf8, read_bytes
 from transbeam.pipeline.tokenizers.base.framing import CHAT_TEMPLATE_FILE
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     SentencePieceModel,
 )

@@ -46,10 +46,10 @@ from transbeam.model.weights.safetensors_store import save_weights_by_path
 from transbeam.pipeline.stage import data_inputs, data_stage
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
-    TokenizerModel,
     save_tokenizer,
     tokenizer_fingerprint,
 )
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
 from transbeam.trainer.base.training_stage import HAS_HEAD, training_inputs
 from transbeam.trainer.base.weight_files import save_weights

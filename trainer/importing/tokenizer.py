@@ -19,8 +19,8 @@ from transbeam.pipeline.tokenizers.files.added_tokens import (
     read_added_tokens,
 )
 from transbeam.pipeline.tokenizers.files.import_tokenizer import import_tokenizer
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
 from transbeam.pipeline.tokenizers.files.tokenizer_json_reader import added_tokens
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     SentencePieceModel,
 )

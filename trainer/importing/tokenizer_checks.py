@@ -19,7 +19,7 @@ from transbeam.pipeline.tokenizers.base.file_reading import (
     read_bytes,
 )
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
 
 # Classes of transformers that tokenize by a `vocab.txt`, or by a `vocab.json` with

@@ -20,7 +20,9 @@ Message = Mapping[str, str]
 
 _PROBE = "Transbeam"
 
-# The usual form of special tokens in templates.
+# The usual forms of special tokens, such as <|im_start|>, </s> and [INST].
+_MARKER = re.compile(r"<[^\s>]+>|\[[^\s\]]+\]")
+# Those that cannot be Jinja or ordinary text.
 _MARKERS = re.compile(r"<\|\w+\|>")
 
 
@@ -29,9 +31,9 @@ class ChatFormat:
 
     Special tokens and other markers of the template are text like any other when a user
     types them, but the tokenizer would read them as tokens, and so as turns of the
-    conversation: messages with markers are refused.
-
-    Texts have no begin token if records and signatures add it.
+    conversation: messages with markers are to be refused. A marker of the template that
+    the tokenizer reads as ordinary text is an error, unless it is the begin token,
+    without which texts begin that records and signatures give it.
 
     Args:
         source: The chat template in Jinja.
@@ -44,14 +46,17 @@ class ChatFormat:
     def __init__(self, source: str, model: TokenizerModel):
         names = special_tokens(model)
         self._template = ChatTemplate(source, names)
-        special = model.special
+        whole = model.framing.found_whole
+        special, begin = model.special, names.get("bos_token", "")
         adds_begin = special.begin not in (None, special.end)
-        self._added = names["bos_token"] if adds_begin else ""
+        self._added = begin if adds_begin or begin not in whole else ""
         self.markers = tuple(
             piece
-            for piece in model.framing.found_whole
+            for piece in whole
             if piece.strip() and (piece in source or piece in names.values())
         )
+        written = {*_written_pieces(source, model), *names.values()}
+        self._unread = sorted(written - {*whole})
 
     def find_marker(self, messages: Sequence[Message]) -> tuple[int, str] | None:
         """Returns the number of the first message with a marker, and the marker."""
@@ -69,8 +74,7 @@ class ChatFormat:
         Raises:
             ChatTemplateError: The template refuses the messages.
         """
-        rendered = self._template.render(messages, add_generation_prompt=True)
-        return rendered.without_prefix(self._added).text.rstrip(" ")
+        return self._render(messages, add_generation_prompt=True).text.rstrip(" ")
 
     def render_turns(self, messages: Sequence[Message]) -> RenderedChat:
         """Renders a conversation with the span of each turn of the assistant.
@@ -86,7 +90,7 @@ class ChatFormat:
             ChatTemplateError: The template refuses the messages, or the prompt for a
                 turn is not the beginning of the conversation with the turn.
         """
-        rendered = self._template.render(messages).without_prefix(self._added)
+        rendered = self._render(messages)
         spans = rendered.assistant_spans or self._spans_of_turns(
             rendered.text, messages
         )
@@ -115,6 +119,21 @@ class ChatFormat:
             )
         return before, after
 
+    def _render(
+        self, messages: Sequence[Message], *, add_generation_prompt: bool = False
+    ) -> RenderedChat:
+        chat = self._template.render(
+            messages, add_generation_prompt=add_generation_prompt
+        ).without_prefix(self._added)
+        for token in self._unread:
+            typed = sum(message["content"].count(token) for message in messages)
+            if chat.text.count(token) > typed:
+                raise ChatTemplateError(
+                    f"the chat template writes {token!r}, which the tokenizer reads as "
+                    "ordinary text"
+                )
+        return chat
+
     def _spans_of_turns(
         self, text: str, messages: Sequence[Message]
     ) -> list[tuple[int, int]]:
@@ -122,12 +141,8 @@ class ChatFormat:
         for number, message in enumerate(messages):
             if message["role"] != "assistant":
                 continue
-            before = self._template.render(
-                messages[:number], add_generation_prompt=True
-            ).without_prefix(self._added)
-            until = self._template.render(messages[: number + 1]).without_prefix(
-                self._added
-            )
+            before = self._render(messages[:number], add_generation_prompt=True)
+            until = self._render(messages[: number + 1])
             for part in (before.text, until.text):
                 if not text.startswith(part):
                     raise ChatTemplateError(
@@ -170,7 +185,7 @@ def with_chat_template(model: TokenizerModel, source: str) -> TokenizerModel:
         )
     named = special_tokens(model)
     written = [piece for name, piece in named.items() if name in source]
-    written += [marker for marker in _MARKERS.findall(source)]
+    written += _written_pieces(source, model)
     known = {*model.framing.found_whole}
     added = [piece for piece in dict.fromkeys(written) if piece not in known]
     if added and isinstance(model, SentencePieceModel):
@@ -185,6 +200,13 @@ def with_chat_template(model: TokenizerModel, source: str) -> TokenizerModel:
         whole_pieces=(*model.framing.whole_pieces, *added),
     )
     return _with_stop(replace(model, framing=framing))
+
+
+def _written_pieces(source: str, model: TokenizerModel) -> list[str]:
+    """Returns the markers of a vocabulary that a template writes."""
+    return [
+        piece for piece in model.pieces if _MARKER.fullmatch(piece) and piece in source
+    ]
 
 
 def _with_stop(model: TokenizerModel) -> TokenizerModel:

@@ -30,12 +30,12 @@ from transbeam.pipeline.tokenizers.files.added_tokens import (
 )
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     METADATA_FILE,
-    TokenizerModel,
     read_tokenizer,
 )
 from transbeam.pipeline.tokenizers.files.tokenizer_json_reader import (
     parse_tokenizer_json,
 )
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     SentencePieceModel,
 )

@@ -22,9 +22,9 @@ from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import BYTE_BPE_
 from transbeam.pipeline.tokenizers.files.chat_format import with_chat_template
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     METADATA_FILE,
-    TokenizerModel,
     save_tokenizer,
 )
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -29,7 +29,7 @@ from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import (
     from_alphabet,
     to_alphabet,
 )
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     SentencePieceModel,
 )

@@ -19,10 +19,10 @@ from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.configs.schema.objectives.supervised import CompletionConfig
 from transbeam.pipeline.tokenizers.files.special_tokens import special_tokens
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
-    TokenizerModel,
     read_tokenizer,
 )
 from transbeam.pipeline.tokenizers.files.tokenizer_json_writer import tokenizer_json
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     SentencePieceModel,
 )

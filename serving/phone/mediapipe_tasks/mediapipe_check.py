@@ -27,7 +27,7 @@ from transbeam.configs.loader.export_support import (
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds, Tokenizer
 from transbeam.pipeline.tokenizers.base.vocabulary import CLS, CONTINUATION, SEP
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     SentencePieceModel,
 )

@@ -18,9 +18,9 @@ from transbeam.configs.loader.export_support import MEDIAPIPE_CLIENTS
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
-    TokenizerModel,
     read_tokenizer,
 )
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.serving.base.run_records import documents
 from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
 from transbeam.serving.parity.base.parity_checks import (

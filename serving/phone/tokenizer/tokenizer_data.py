@@ -14,9 +14,7 @@ from transbeam.pipeline.tokenizers.base.vocabulary import (
 )
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
-    TokenizerModel,
-)
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     MODEL_FILE,
     SentencePieceModel,

@@ -66,6 +66,11 @@ def invalid(message: str) -> StatusError:
     return StatusError(StatusCode.INVALID_ARGUMENT, message)
 
 
+def internal_error() -> StatusError:
+    """Creates the INTERNAL error of a bug, whose details are in the server's log."""
+    return StatusError(StatusCode.INTERNAL, "Internal error; see the server's log")
+
+
 def from_number(number: int, message: str) -> StatusError:
     """Creates an error from the number of its gRPC or TensorFlow code.
 

@@ -41,6 +41,8 @@ class Loaded:
         observe_written: Called after each step of streaming generation.
 
     Attributes:
+        folder: The version folder.
+        created: Unix time in seconds at which the version was written.
         signatures: Signatures by name.
         questions: Golden requests of the version, which were run before it became
             available.
@@ -63,6 +65,8 @@ class Loaded:
     ):
         before = resident_bytes()
         self._servable = Servable(folder)
+        self.folder = folder
+        self.created = int(folder.stat().st_mtime)
         self.signatures = self._servable.signatures
         self._seconds = seconds
         self._observe_written = observe_written

@@ -5,7 +5,7 @@ without a version is described by the latest version, and a path with a version 
 label by the union of all versions that it can refer to.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Protocol
@@ -52,14 +52,14 @@ class PathDescription(Protocol):
 
 
 def describe(
-    catalog: Catalog, *, token: bool, extension: PathDescription | None = None
+    catalog: Catalog, *, token: bool, extensions: Sequence[PathDescription] = ()
 ) -> Json:
     """Creates the OpenAPI document.
 
     Args:
         catalog: The models.
         token: True if clients need a bearer token.
-        extension: Further paths of the server.
+        extensions: Further paths of the server.
 
     Returns:
         The document as a JSON object.
@@ -75,7 +75,7 @@ def describe(
                     schemas[component(name, number, method.name, side)] = schema
         paths |= describe_paths(name, versions, catalog.labels(name))
     tags = [*catalog.names(), "the server"]
-    if extension is not None:
+    for extension in extensions:
         more = extension.paths()
         paths |= more
         schemas |= extension.schemas()
@@ -98,7 +98,8 @@ def describe(
             if path in _OPEN:
                 operation["security"] = []
             else:
-                operation["responses"] |= refused(401)
+                # Extensions have errors of their own form.
+                operation["responses"] = refused(401) | operation["responses"]
     return document
 
 

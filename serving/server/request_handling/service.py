@@ -76,6 +76,21 @@ class Predicted:
     outputs: dict[str, np.ndarray]
 
 
+@dataclass(frozen=True)
+class HeldVersion:
+    """A version that stays loaded while several signatures are run for one request.
+
+    Attributes:
+        target: The model, as the request addresses it.
+        number: The version number.
+        loaded: The version.
+    """
+
+    target: ModelTarget
+    number: int
+    loaded: Loaded
+
+
 class Service:
     """Handles requests for the models of a catalog.
 
@@ -164,6 +179,17 @@ class Service:
                 )
             return found.taken
 
+    @contextmanager
+    def held(self, target: ModelTarget) -> Iterator[HeldVersion]:
+        """Yields the version that a request addresses, for `predict_held`.
+
+        Raises:
+            StatusError: The model does not exist or is not available.
+        """
+        with self.catalog.use(target) as (version, loaded):
+            current().version = version
+            yield HeldVersion(target, version, loaded)
+
     async def predict(
         self,
         target: ModelTarget,
@@ -185,30 +211,58 @@ class Service:
             StatusError: The model, signature or an output does not exist, the inputs
                 are invalid, or the deadline passes.
         """
-        with self.catalog.use(target) as (version, loaded):
-            current().version = version
-            found = loaded.signatures.get(signature or DEFAULT)
-            if found is None:
-                raise StatusError(
-                    StatusCode.FAILED_PRECONDITION,
-                    f'Serving signature key "{signature or DEFAULT}" not found.',
-                )
-            inputs = self._with_stops(found, found.completed(inputs))
-            found.check_inputs(inputs)
-            check_amounts(inputs, self._limits)
-            names = found.choose_outputs(output_filter)
-            outputs = await self._run(loaded, found, inputs, names, deadline)
+        with self.held(target) as held:
+            return await self.predict_held(
+                held, signature, inputs, output_filter, deadline
+            )
+
+    async def predict_held(
+        self,
+        held: HeldVersion,
+        signature: str,
+        inputs: Arrays,
+        output_filter: Sequence[str],
+        deadline: Deadline,
+        *,
+        is_recorded: bool = True,
+    ) -> Predicted:
+        """Runs a signature of a version that `held` yielded; see `predict`.
+
+        Args:
+            held: The version.
+            signature: Name of the signature.
+            inputs: Inputs by name.
+            output_filter: Names of the requested outputs.
+            deadline: Deadline of the request.
+            is_recorded: Whether the logs record the run as the client's request; false
+                for runs that only prepare or describe the reply.
+        """
+        loaded, target = held.loaded, held.target
+        found = loaded.signatures.get(signature or DEFAULT)
+        if found is None:
+            raise StatusError(
+                StatusCode.FAILED_PRECONDITION,
+                f'Serving signature key "{signature or DEFAULT}" not found.',
+            )
+        inputs = self._with_stops(found, found.completed(inputs))
+        found.check_inputs(inputs)
+        check_amounts(inputs, self._limits)
+        names = found.choose_outputs(output_filter)
+        if not is_recorded:
+            outputs = await self._computed(loaded, found, inputs, names, deadline)
+            return Predicted(held.number, found.name, outputs)
+        outputs = await self._run(loaded, found, inputs, names, deadline)
         self._offer(
             target,
             lambda: predict_entry(
                 target_spec(target, signature),
                 inputs,
                 output_filter,
-                model_spec(target.name, version, found.name),
+                model_spec(target.name, held.number, found.name),
                 outputs,
             ),
         )
-        return Predicted(version, found.name, outputs)
+        return Predicted(held.number, found.name, outputs)
 
     async def stream(
         self,
@@ -431,8 +485,19 @@ class Service:
     ) -> dict[str, np.ndarray]:
         call = current()
         call.signature, call.rows = signature.name, rows_in(inputs)
-        future = loaded.submit(signature, inputs, outputs, deadline, call.batch)
-        found = await deadline.wait(asyncio.wrap_future(future))
+        found = await self._computed(loaded, signature, inputs, outputs, deadline)
         if found.keys() >= _WRITTEN:
             call.tokens = int(found["length"].sum())
         return found
+
+    async def _computed(
+        self,
+        loaded: Loaded,
+        signature: ServableSignature,
+        inputs: Arrays,
+        outputs: Sequence[str],
+        deadline: Deadline,
+    ) -> dict[str, np.ndarray]:
+        times = current().batch
+        future = loaded.submit(signature, inputs, outputs, deadline, times)
+        return await deadline.wait(asyncio.wrap_future(future))

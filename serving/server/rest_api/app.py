@@ -23,7 +23,7 @@ from tensorflow_serving.apis import get_model_metadata_pb2
 
 from transbeam.serving.server.base.auth import AccessTokens, Right
 from transbeam.serving.server.base.deadline import Deadline
-from transbeam.serving.server.base.status import StatusError
+from transbeam.serving.server.base.status import StatusError, internal_error
 from transbeam.serving.server.base.worker_thread import (
     LARGE_BODY,
     are_large,
@@ -55,7 +55,11 @@ from transbeam.serving.server.rest_api.request_body import (
     read_body,
     unless_gone,
 )
-from transbeam.serving.server.rest_api.server_sent_events import EventStream
+from transbeam.serving.server.rest_api.server_sent_events import (
+    EventStream,
+    error_event,
+    event,
+)
 from transbeam.serving.server.streaming.stream_requests import (
     StreamRequest,
     read_stream,
@@ -79,7 +83,7 @@ def rest_app(
     tokens: AccessTokens,
     *,
     cors: bool = False,
-    extension: RestExtension | None = None,
+    extensions: Sequence[RestExtension] = (),
 ) -> ASGIApp:
     """Creates the ASGI application.
 
@@ -88,7 +92,7 @@ def rest_app(
         limits: Limits on requests.
         tokens: Accepted bearer tokens; `/livez` and `/readyz` require no token.
         cors: True to allow cross-origin requests.
-        extension: Further paths.
+        extensions: Further paths.
     """
 
     async def alive(request: Request) -> Response:
@@ -104,7 +108,7 @@ def rest_app(
     return Router(
         [Route("/livez", alive), Route("/readyz", ready)],
         redirect_slashes=False,
-        default=RestApi(service, limits, tokens, cors=cors, extension=extension),
+        default=RestApi(service, limits, tokens, cors=cors, extensions=extensions),
     )
 
 
@@ -116,7 +120,7 @@ class RestApi:
         limits: Limits on requests.
         tokens: Accepted bearer tokens.
         cors: True to allow cross-origin requests.
-        extension: Further paths.
+        extensions: Further paths.
     """
 
     def __init__(
@@ -126,7 +130,7 @@ class RestApi:
         tokens: AccessTokens,
         *,
         cors: bool,
-        extension: RestExtension | None = None,
+        extensions: Sequence[RestExtension] = (),
     ):
         self._service = service
         self._limits = limits
@@ -135,16 +139,19 @@ class RestApi:
         if cors and tokens.rights:
             self._headers["Access-Control-Allow-Headers"] += ", Authorization"
         self._cors = cors
-        self._extension = extension
+        self._extensions = extensions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
+        path = scope["raw_path"].decode("latin-1")
+        extension = next(
+            (each for each in self._extensions if path.startswith(each.prefix)), None
+        )
+        error_body = _error_body if extension is None else extension.error_body
         try:
-            response = await self._extended(request)
-            if response is None:
-                response = await self._response(request)
+            response = await self._response(request, path, extension)
         except StatusError as failure:
-            response = _json(error_text(failure.message), failure.http)
+            response = _json(error_body(failure), failure.http)
             if failure.http == HTTPStatus.UNAUTHORIZED:
                 response.headers["WWW-Authenticate"] = "Bearer"
             if failure.http == HTTPStatus.SERVICE_UNAVAILABLE:
@@ -153,27 +160,28 @@ class RestApi:
             _log.exception(
                 "%s %s, request %s", request.method, request.url.path, current().id
             )
-            response = _json(error_text("Internal error; see the server's log"), 500)
+            response = _json(error_body(internal_error()), 500)
         response.headers.update(self._headers)
         await response(scope, receive, send)
 
-    async def _extended(self, request: Request) -> Response | None:
-        """Responds to a request for a path of the extension; None for all others."""
-        if self._extension is None:
-            return None
-        path = request.scope["raw_path"].decode("latin-1")
-        if path.startswith(self._extension.prefix):
-            self._tokens.check(request.headers.get("authorization"), Right.PREDICT)
-            return await self._extension.response(request, path)
-        return self._extension.open_response(request, path)
-
-    async def _response(self, request: Request) -> Response:
-        path = request.scope["raw_path"].decode("latin-1")
+    async def _response(
+        self, request: Request, path: str, extension: RestExtension | None
+    ) -> Response:
+        for each in self._extensions:
+            if (found := each.open_response(request, path)) is not None:
+                return found
         if request.method == "OPTIONS" and self._cors:
             origin = request.headers.get("origin", "")
             if not origin.startswith(("http://", "https://")):
                 raise malformed(request.method, request.url.path)
             return _json(b"")
+        if extension is not None:
+            self._tokens.check(request.headers.get("authorization"), Right.PREDICT)
+            return await extension.response(request, path)
+        return await self._own_response(request, path)
+
+    async def _own_response(self, request: Request, path: str) -> Response:
+        """Responds to a request for a path that is not of an extension."""
         authorization = request.headers.get("authorization")
         self._tokens.check(authorization)
         if path == metrics.PATH and request.method in ("GET", "HEAD"):
@@ -185,7 +193,7 @@ class RestApi:
                 document.describe,
                 self._service.catalog,
                 token=bool(self._tokens.rights),
-                extension=self._extension,
+                extensions=self._extensions,
             )
             return _json(json.dumps(found, indent=1, ensure_ascii=False).encode())
         if not path.lower().startswith("/v1/"):
@@ -229,7 +237,7 @@ class RestApi:
         parts = self._service.stream(target, "REST", read)
         # The first part is awaited before the headers, so errors get their own status.
         first = await unless_gone(request.receive, anext(parts))
-        return EventStream(first, parts)
+        return EventStream(first, parts, event, error_event)
 
     async def _answer(
         self, question: ModelRequest, body: bytes, deadline: Deadline
@@ -260,6 +268,10 @@ class RestApi:
             lambda: predict_pieces(predicted.outputs, parsed.format),
         )
         return _Pieces(pieces)
+
+
+def _error_body(failure: StatusError) -> bytes:
+    return error_text(failure.message)
 
 
 def _json(body: bytes, status: int = 200) -> Response:

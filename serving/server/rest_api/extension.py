@@ -6,11 +6,13 @@ from typing import Any, Protocol
 from starlette.requests import Request
 from starlette.responses import Response
 
+from transbeam.serving.server.base.status import StatusError
+
 
 class RestExtension(Protocol):
     """Paths that the server has beside those of TF Serving.
 
-    They share its tokens, limits, errors, access log and OpenAPI document.
+    They share its tokens, limits, access log and OpenAPI document.
 
     Attributes:
         prefix: The beginning of all paths that need a token.
@@ -36,6 +38,15 @@ class RestExtension(Protocol):
 
         Raises:
             StatusError: The request cannot be answered.
+        """
+        ...
+
+    def error_body(self, failure: StatusError) -> bytes:
+        """Formats the JSON body of an error response to a request below `prefix`.
+
+        Args:
+            failure: The error of `response`, or of what precedes it, such as a missing
+                token.
         """
         ...
 

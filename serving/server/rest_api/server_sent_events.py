@@ -7,16 +7,16 @@ event is a `done` event with the statistics of the whole text, or an `error` eve
 
 import json
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from transbeam.serving.base.stream_events import FinalEvent, StreamPart
-from transbeam.serving.server.base.status import StatusError
+from transbeam.serving.server.base.status import StatusError, internal_error
 from transbeam.serving.server.rest_api.request_body import unless_gone
 
 _log = logging.getLogger("transbeam.serve")
@@ -29,7 +29,10 @@ _HEADERS = {
 }
 
 
-class EventStream(Response):
+_Part = TypeVar("_Part")
+
+
+class EventStream(Response, Generic[_Part]):
     """A response that sends the parts of a text as they are generated.
 
     The response ends when the client disconnects.
@@ -37,17 +40,23 @@ class EventStream(Response):
     Args:
         first: The first part.
         others: The remaining parts.
+        encode: Formats a part as an event.
+        encode_error: Formats an error of `others` as the last event.
     """
 
     def __init__(
         self,
-        first: StreamPart | FinalEvent,
-        others: AsyncGenerator[StreamPart | FinalEvent],
+        first: _Part,
+        others: AsyncGenerator[_Part],
+        encode: Callable[[_Part], bytes],
+        encode_error: Callable[[StatusError], bytes],
     ):
         super().__init__(headers=_HEADERS)
         del self.headers["content-length"]
         self._first = first
         self._others = others
+        self._encode = encode
+        self._encode_error = encode_error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with suppress(StatusError):  # the client disconnected
@@ -58,15 +67,14 @@ class EventStream(Response):
         async with aclosing(self._others) as others:
             await send({**start, "headers": self.raw_headers})
             try:
-                await _send(send, event(self._first))
+                await _send(send, self._encode(self._first))
                 async for part in others:
-                    await _send(send, event(part))
+                    await _send(send, self._encode(part))
             except StatusError as failure:
-                await _send(send, _event("error", {"error": failure.message}))
+                await _send(send, self._encode_error(failure))
             except Exception:
                 _log.exception("stream")
-                fields = {"error": "Internal error; see the server's log"}
-                await _send(send, _event("error", fields))
+                await _send(send, self._encode_error(internal_error()))
         await _send(send, b"", more=False)
 
 
@@ -78,6 +86,11 @@ def event(part: StreamPart | FinalEvent) -> bytes:
     b'data: {"text": " and", "token_id": 7}\n\n'
     """
     return _event("done" if isinstance(part, FinalEvent) else "", asdict(part))
+
+
+def error_event(failure: StatusError) -> bytes:
+    """Formats an error as a server-sent event."""
+    return _event("error", {"error": failure.message})
 
 
 def _event(kind: str, fields: dict[str, Any]) -> bytes:

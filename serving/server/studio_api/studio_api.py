@@ -15,6 +15,7 @@ from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.monitoring.request_ids import current
+from transbeam.serving.server.protocol.json_text import error_text
 from transbeam.serving.server.request_handling.request_limits import check_amounts
 from transbeam.serving.server.request_handling.service import Service
 from transbeam.serving.server.rest_api.request_body import read_body, unless_gone
@@ -123,6 +124,9 @@ class StudioApi:
             StatusCode.NOT_FOUND,
             f"there is no {request.method} {path}; see /openapi.json",
         )
+
+    def error_body(self, failure: StatusError) -> bytes:
+        return error_text(failure.message)
 
     def paths(self) -> Mapping[str, Any]:
         return describe_studio()

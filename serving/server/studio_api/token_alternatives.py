@@ -14,6 +14,12 @@ from transbeam.serving.base.trained_run import TOKENIZER
 from transbeam.serving.server.base.batched_arrays import Arrays
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import invalid
+from transbeam.serving.server.inference.token_scores import (
+    SIGNATURE,
+    best_tokens,
+    check_scores_size,
+    scored_inputs,
+)
 from transbeam.serving.server.protocol.json_text import text_bytes
 from transbeam.serving.server.protocol.rest_paths import ModelTarget
 from transbeam.serving.server.request_handling.service import Service
@@ -23,11 +29,7 @@ from transbeam.serving.text_ops.mask_tokens import answer_pieces
 
 # Alternatives of each token.
 _SHOWN = 8
-# Scores of all tokens at all positions, as float32.
-_MOST_BYTES = 2**28
 _KEPT_VOCABULARIES = 4
-_PROMPT = frozenset({"token_ids", "padding_mask", "prefix_mask"})
-_ENCODED = frozenset({"encoder_token_ids", "decoder_token_ids"})
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class TokenAlternatives:
                 vocabulary, or the text is too long.
         """
         target = ModelTarget(model)
-        names = frozenset(self._service.taken(target, "logits_ids").dtypes)
+        names = frozenset(self._service.taken(target, SIGNATURE).dtypes)
         vocabulary = await asyncio.to_thread(self._vocabulary, question.run)
         size, new = len(vocabulary.pieces), np.array(question.token_ids, np.int32)
         if new.max() >= size:
@@ -89,14 +91,9 @@ class TokenAlternatives:
         read = await self._service.predict(target, "tokenize", texts, (), deadline)
         prompt = read.outputs["token_ids"][0, : int(read.outputs["length"][0])]
         inputs, start = scored_inputs(names, prompt, new, vocabulary.first)
-        positions = max(ids.shape[1] for ids in inputs.values())
-        if positions * size * 4 > _MOST_BYTES:
-            raise invalid(
-                f"the text has {positions:,} tokens; alternatives are found for up to "
-                f"{_MOST_BYTES // (4 * size):,} tokens of this model"
-            )
+        check_scores_size(inputs, size)
         scored = await self._service.predict(
-            target, "logits_ids", inputs, ("logits",), deadline
+            target, SIGNATURE, inputs, ("logits",), deadline
         )
         logits = scored.outputs["logits"][0, start : start + len(new)]
         return await asyncio.to_thread(_described, logits, new, vocabulary.pieces)
@@ -122,52 +119,6 @@ class TokenAlternatives:
         return found
 
 
-def scored_inputs(
-    names: frozenset[str], prompt: np.ndarray, new: np.ndarray, first: int
-) -> tuple[Arrays, int]:
-    """Makes the inputs of `logits_ids` for a prompt and the tokens after it.
-
-    Args:
-        names: Names of the signature's inputs.
-        prompt: int32 (P,).
-        new: int32 (N,), the generated tokens.
-        first: The start token of an encoder-decoder's decoder.
-
-    Returns:
-        The inputs, and the position whose scores are those of the first new token.
-
-    Raises:
-        StatusError: The signature has other inputs.
-
-    Example:
-    >>> names = frozenset({"token_ids", "padding_mask"})
-    >>> inputs, start = scored_inputs(names, np.int32([5, 6]), np.int32([7, 8]), 0)
-    >>> inputs["token_ids"].tolist(), start
-    ([[5, 6, 7]], 1)
-    """
-    # The last token has nothing after it.
-    if names <= _PROMPT:
-        ids = np.concatenate([prompt, new[:-1]])[np.newaxis]
-        found = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
-        if "prefix_mask" in names:
-            is_prompt = np.arange(ids.shape[1]) < len(prompt)
-            found["prefix_mask"] = is_prompt[np.newaxis].astype(np.int32)
-        return found, len(prompt) - 1
-    if names >= _ENCODED:
-        encoder = prompt[np.newaxis]
-        decoder = np.concatenate([np.array([first], np.int32), new[:-1]])[np.newaxis]
-        return {
-            "encoder_token_ids": encoder,
-            "encoder_padding_mask": np.ones_like(encoder),
-            "decoder_token_ids": decoder,
-            "decoder_padding_mask": np.ones_like(decoder),
-        }, 0
-    raise invalid(
-        "the model has no alternatives: its signature logits_ids has the inputs "
-        f"{', '.join(sorted(names))}"
-    )
-
-
 def _described(
     logits: np.ndarray, chosen: np.ndarray, pieces: Sequence[str]
 ) -> Mapping[str, Any]:
@@ -182,9 +133,7 @@ def _described(
     for row, token in zip(logits, chosen, strict=True):
         shares = np.exp(row.astype(np.float32) - row.max())
         shares /= shares.sum()
-        count = min(_SHOWN, len(shares))
-        best = np.argpartition(-shares, count - 1)[:count]
-        best = best[np.argsort(-shares[best], kind="stable")]
+        best = best_tokens(shares, _SHOWN)
         alternatives = [described(each, shares[each]) for each in best]
         found.append({**described(token, shares[token]), "alternatives": alternatives})
     return {"tokens": found}

@@ -11,9 +11,9 @@ from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.tokenizer import UnigramConfig
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
-    TokenizerModel,
     save_tokenizer,
 )
+from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.pipeline.tokenizers.training.train_unigram import learn_unigram
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
 from transbeam.serving.base.trained_run import TrainedRun, build

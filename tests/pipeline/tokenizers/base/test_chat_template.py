@@ -82,13 +82,11 @@ def test_roles_out_of_order():
         ("{{ {'b': 1, 'a': 2} | tojson(sort_keys=true) }}", '{"a": 2, "b": 1}'),
         ("{{ [1, 2] | tojson(separators=(',', ':')) }}", "[1,2]"),
         (
-            "{% for i in [0, 1, 2] %}{{ i }}{% if i %}{% break %}{% endif %}"
-            "{% endfor %}",
-            "01",
+            "{% for i in [1, 2] %}{{ i }}{% if i %}{% break %}{% endif %}{% endfor %}",
+            "1",
         ),
         (
-            "{% for i in [0, 1] %}{% if i %}{% continue %}{% endif %}{{ i }}"
-            "{% endfor %}",
+            "{% for i in 0, 1 %}{% if i %}{% continue %}{% endif %}{{ i }}{% endfor %}",
             "0",
         ),
         ("{{ strftime_now('%d %b %Y') }}", "29 Nov 2026"),

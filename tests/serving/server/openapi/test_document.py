@@ -54,7 +54,9 @@ def test_the_paths_of_a_model_and_of_the_server(document):
     looks = [MODEL, f"{MODEL}/metadata"]
     looks += [f"{MODEL}/versions/{{version}}{end}" for end in ("", "/metadata")]
     doors = ["/livez", "/readyz", "/monitoring/prometheus/metrics"]
-    assert set(document["paths"]) == {*asked, *looks, *doors}
+    kinds = ("completions", "chat/completions", "embeddings", "models")
+    openai = [f"/openai/v1/{kind}" for kind in (*kinds, "models/{model}")]
+    assert set(document["paths"]) == {*asked, *looks, *doors, *openai}
     for path in asked:
         [operation] = [document["paths"][path]["post"]]
         assert set(operation["responses"]) == CODES

@@ -86,8 +86,9 @@ def fuzz_once(client, folder, *arguments):
 def test_nothing_unexpected_comes_of_what_is_asked(folders, tmp_path):
     settings = settings_for(*folders, tokens=SECRET)
     tested, _ = fuzz(settings, tmp_path, *QUICK, "--max-examples", "20")
-    # Each method of each model, the states, and the doors for those who watch.
-    assert tested == 2 + 3 + 4 + 3
+    # Each method of each model, the states, OpenAI's API, and the doors for those who
+    # watch.
+    assert tested == 2 + 3 + 4 + 5 + 3
 
 
 def test_nothing_unexpected_comes_of_what_the_studio_is_asked(tmp_path):

@@ -367,9 +367,7 @@ def test_a_bug_amid_a_text_is_not_told_to_clients(server, monkeypatch, caplog):
     def broken(part):
         raise ZeroDivisionError("of ours")
 
-    monkeypatch.setattr(
-        "transbeam.serving.server.rest_api.server_sent_events.event", broken
-    )
+    monkeypatch.setattr("transbeam.serving.server.rest_api.app.event", broken)
     [(name, told)] = streamed(server, "7")
     assert (name, told) == ("error", {"error": "Internal error; see the server's log"})
     assert "of ours" in caplog.text

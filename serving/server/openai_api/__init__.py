@@ -1,0 +1,1 @@
+"""OpenAI's API: completions, chat completions, embeddings and models."""
