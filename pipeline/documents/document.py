@@ -79,6 +79,7 @@ class Document(NamedTuple):
         answers: For each answer, its character offset in `text` and its text.
         image: Pixels in row-major order, one byte per channel.
         image_shape: Height, width, channels.
+        negative_text: A text that is unlike `text`, its hard negative.
     """
 
     text: str
@@ -92,11 +93,12 @@ class Document(NamedTuple):
     answers: tuple[tuple[int, str], ...] = ()
     image: bytes = b""
     image_shape: tuple[int, ...] = ()
+    negative_text: str = ""
 
     @property
     def size(self) -> int:
         """The approximate size in bytes: a character of text counts as one byte."""
-        texts = self.text, self.second_text, self.target_text
+        texts = self.text, self.second_text, self.target_text, self.negative_text
         return sum(map(len, texts)) + len(self.image)
 
     def with_text(self, text: str) -> "Document":
@@ -200,10 +202,13 @@ def document_key(document: Document) -> int:
     >>> document_key(a) == document_hash("yes") != document_key(b)
     True
     """
-    text, _, _, *rest, image, image_shape = document
-    if not any(rest) and not image:
+    text, _, _, *rest, image, image_shape, negative = document
+    if not any(rest) and not image and not negative:
         return document_hash(text)
-    content = json.dumps([text, *rest, image_shape], ensure_ascii=False).encode("utf-8")
+    fields = [text, *rest, image_shape]
+    if negative:  # left out, so that documents without one keep their keys
+        fields.append(negative)
+    content = json.dumps(fields, ensure_ascii=False).encode("utf-8")
     return _hash(content + image)
 
 

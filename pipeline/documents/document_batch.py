@@ -31,9 +31,10 @@ SCHEMA = pa.schema(
         "answers": pa.list_(pa.struct({"offset": pa.int64(), "text": pa.string()})),
         "image": pa.binary(),
         "image_shape": pa.list_(pa.int64()),
+        "negative_text": pa.binary(),
     }
 )
-TEXTS = ("text", "second_text", "target_text")
+TEXTS = ("text", "second_text", "target_text", "negative_text")
 _EXTRAS = SCHEMA.names[3:]
 _INPUTS = ("text", "second_text", "image")
 

@@ -12,6 +12,7 @@ from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives import (
     causal,
     classification,
+    contrastive_pairs,
     image_classification,
     masked,
     multi_label_classification,
@@ -59,6 +60,7 @@ _MODULES: ByKind[RecordMaker] = {
     "pair_regression": pair_regression,
     "token_classification": token_classification,
     "span_qa": span_qa,
+    "contrastive_pairs": contrastive_pairs,
     "image_classification": image_classification,
 }
 

@@ -9,6 +9,7 @@ import numpy as np
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
+    EmbeddingObjective,
     FillsObjective,
     PooledObjective,
     SpanObjective,
@@ -84,7 +85,7 @@ def make_collectors(config: RunConfig) -> tuple[Collector, ...]:
     worst = WorstRows(targets[0], most, wrong_only=targets[0].metric_name == "correct")
     if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
         return Confusions(targets[0], objective.labels), worst
-    if isinstance(objective, PooledObjective | WordsObjective):
+    if isinstance(objective, PooledObjective | WordsObjective | EmbeddingObjective):
         return (worst,)
     assert_never(objective)
 
