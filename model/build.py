@@ -171,14 +171,14 @@ def _build_on_encoder(
         dtype=options["dtype"],
         seed=options["seed"],
     )
-    inputs, x = dict(encoder.input), encoder.output["sequence_output"]
+    inputs, sequence = dict(encoder.input), encoder.output["sequence_output"]
+    x = encoder.output.get("pooled_output", sequence)
     outputs = {}
     if isinstance(objective, FillsObjective | SentencePairsConfig):
         inputs["masked_positions"] = ids("masked_positions")
         table = encoder.get_layer("token_embedding")
-        outputs["logits"] = predict_masked(plan, table, x, inputs["masked_positions"])
-    if config.pooler is not None:
-        x = encoder.output["pooled_output"]
+        positions = inputs["masked_positions"]
+        outputs["logits"] = predict_masked(plan, table, sequence, positions)
     if isinstance(objective, FillsObjective):
         name = "masked_language_model"
     elif isinstance(objective, SentencePairsConfig):
