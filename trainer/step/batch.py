@@ -26,7 +26,7 @@ def model_inputs(model: keras.Model, batch: Batch) -> Batch:
 
 
 def _rows(x: Any, rank: int) -> Any:
-    return x if len(x.shape) == rank else ops.reshape(x, (-1, *x.shape[2:]))
+    return x if len(x.shape) == rank else ops.reshape(x, (-1, *ops.shape(x)[2:]))
 
 
 def by_record(outputs: Batch, batch: Batch) -> Batch:
