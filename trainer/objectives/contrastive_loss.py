@@ -69,12 +69,13 @@ def rank_pairs(
     columns = range(1, vectors.shape[1])
     others = ops.concatenate([vectors[:, column] for column in columns], axis=0)
     similarities = ops.matmul(texts, ops.transpose(others))  # (B, C)
-    costs = _costs(scale * similarities, allowed, own)
+    partner = ops.take_along_axis(similarities, own[:, None], axis=1)
+    # Relative to the partner's score, a small loss is not a difference of large sums.
+    costs = _costs(scale * (similarities - partner), allowed, own)
     if symmetric:
         backward = ops.matmul(partners, ops.transpose(texts))  # (B, B)
-        backward = _costs(scale * backward, allowed[:, :number], own)
-        costs = (costs + backward) / 2.0
-    partner = ops.take_along_axis(similarities, own[:, None], axis=1)
+        backward = scale * (backward - partner)
+        costs = (costs + _costs(backward, allowed[:, :number], own)) / 2.0
     ahead = ops.logical_and(allowed, ops.greater_equal(similarities, partner))
     return RankedPairs(costs, ops.sum(ops.cast(ahead, "int32"), axis=1))
 

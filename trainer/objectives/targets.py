@@ -251,7 +251,8 @@ class PairTarget(Target):
         label_smoothing: float = 0.0,
         z_loss: float = 0.0,
     ) -> TargetCosts:
-        vectors = ops.reshape(answers, (-1, targets.shape[1], answers.shape[-1]))
+        shape = (-1, targets.shape[1], ops.shape(answers)[-1])
+        vectors = ops.reshape(answers, shape)
         costs, ranks = rank_pairs(vectors, targets, self.scale, self.symmetric)
         correct = ops.cast(ops.equal(ranks, 1), "float32")
         return TargetCosts(ranks, costs, ops.zeros_like(costs), correct)
