@@ -18,6 +18,7 @@ from transbeam.configs.schema.objectives.language_modeling import (
 )
 from transbeam.configs.schema.objectives.objective import (
     DecoderObjective,
+    EmbeddingObjective,
     FillsObjective,
     LabeledObjective,
     NumericObjective,
@@ -33,7 +34,7 @@ from transbeam.model.encoder import build_encoder
 from transbeam.model.functional.input_validation import CheckedModel, ids
 from transbeam.model.seq2seq import build_seq2seq
 from transbeam.model.stack.stack_spec import StackSpec
-from transbeam.model.task_heads import classify, estimate, predict_masked
+from transbeam.model.task_heads import classify, embed, estimate, predict_masked
 
 __all__ = [
     "build_decoder",
@@ -80,7 +81,8 @@ def build_model(
         `logits`, `(B, P, V)` of masked tokens, with the further input
         `masked_positions`, int32 `(B, P)`; `(B, T, V)` of next tokens; `(B, C)` of
         classes; `(B, T, C)` of tags; for question answering `start_logits` and
-        `end_logits` `(B, T)`; for regression `score` `(B,)`. For sentence pairs also
+        `end_logits` `(B, T)`; for regression `score` `(B,)`; for contrastive learning
+        `embedding` `(B, D)`, of unit length, one for each text. For sentence pairs also
         `pair_logits` `(B, 2)`.
 
     Raises:
@@ -153,17 +155,14 @@ def build_embedder(
     """
     config = replace(config, pooler=config.pooler or PoolerConfig(kind="mean"))
     encoder = build_encoder(config, vocabulary_size, dtype=dtype, seed=seed)
-    normalise = keras.layers.UnitNormalization(name="embedding", dtype="float32")
-    outputs = {"embedding": normalise(encoder.output["pooled_output"])}
+    outputs = {"embedding": embed(encoder.output["pooled_output"])}
     return CheckedModel(encoder.input, outputs, name="embedder")
 
 
 def _build_on_encoder(
     config: EncoderConfig, objective: Objective, vocabulary_size: int, options: dict
 ) -> keras.Model:
-    is_pooled = isinstance(objective, PooledObjective)
-    wanted = config.pooler or PoolerConfig() if is_pooled else None
-    config = replace(config, pooler=wanted)
+    config = replace(config, pooler=_pooler(config, objective))
     encoder = build_encoder(config, vocabulary_size, **options)
     plan = StackSpec(
         config=config,
@@ -172,14 +171,14 @@ def _build_on_encoder(
         dtype=options["dtype"],
         seed=options["seed"],
     )
-    inputs, x = dict(encoder.input), encoder.output["sequence_output"]
+    inputs, sequence = dict(encoder.input), encoder.output["sequence_output"]
+    x = encoder.output.get("pooled_output", sequence)
     outputs = {}
     if isinstance(objective, FillsObjective | SentencePairsConfig):
         inputs["masked_positions"] = ids("masked_positions")
         table = encoder.get_layer("token_embedding")
-        outputs["logits"] = predict_masked(plan, table, x, inputs["masked_positions"])
-    if is_pooled:
-        x = encoder.output["pooled_output"]
+        positions = inputs["masked_positions"]
+        outputs["logits"] = predict_masked(plan, table, sequence, positions)
     if isinstance(objective, FillsObjective):
         name = "masked_language_model"
     elif isinstance(objective, SentencePairsConfig):
@@ -199,11 +198,23 @@ def _build_on_encoder(
         scores = classify(plan, "span_classifier", 2, x)
         outputs["start_logits"] = scores[..., 0]
         outputs["end_logits"] = scores[..., 1]
+    elif isinstance(objective, EmbeddingObjective):
+        name = "embedder"
+        outputs["embedding"] = embed(x)
     elif isinstance(objective, TextObjective):
         raise _does_not_fit(config, objective)
     else:
         assert_never(objective)
     return CheckedModel(inputs, outputs, name=name)
+
+
+def _pooler(config: EncoderConfig, objective: Objective) -> PoolerConfig | None:
+    """Returns the pooler that the objective's head reads, or None."""
+    if isinstance(objective, EmbeddingObjective):
+        return config.pooler or PoolerConfig(kind="mean")
+    if isinstance(objective, PooledObjective):
+        return config.pooler or PoolerConfig()
+    return None
 
 
 def _does_not_fit(config: Model, objective: Objective) -> ConfigError:

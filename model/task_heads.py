@@ -75,6 +75,21 @@ def estimate(plan: StackSpec, name: str, x: Any) -> Any:
     return _dense(plan, name, 1, dtype="float32")(x)[..., 0]
 
 
+def embed(pooled: Any) -> Any:
+    """Scales vectors to L2 norm 1: `(B, D)` to float32 `(B, D)`; zeros stay zeros.
+
+    Keras's `UnitNormalization` has no gradient at a vector of zeros.
+
+    Example:
+    >>> keras.ops.convert_to_numpy(embed(keras.ops.array([[3.0, 4.0], [0.0, 0.0]])))
+    array([[0.6, 0.8],
+           [0. , 0. ]], dtype=float32)
+    """
+    x = keras.ops.cast(pooled, "float32")
+    squares = keras.ops.sum(keras.ops.square(x), axis=-1, keepdims=True)
+    return x * keras.ops.rsqrt(keras.ops.maximum(squares, 1e-24))
+
+
 def _dropped(plan: StackSpec, name: str, x: Any) -> Any:
     return Dropout(
         plan.config.dropout,

@@ -139,6 +139,7 @@ def _splits(manifest: Mapping[str, Any]) -> Table:
     counts = manifest["counts"]
     splits = list(counts["records"])
     names = ["documents", "records", "tokens", "unknown_tokens", "truncated_tokens"]
+    names += ["hard_negatives", "ignored_negatives"]
     rows = [
         (name.replace("_", " "), *(f"{counts[name].get(s, 0):,}" for s in splits))
         for name in names

@@ -14,6 +14,7 @@ from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import Stage, different_keys
 from transbeam.configs.loader.warmup import STEPS
+from transbeam.configs.schema.objectives.objective import EmbeddingObjective
 from transbeam.configs.schema.schedules import ENDLESS, Schedule, common_steps
 from transbeam.model.adaptation.freezing import ParameterCount
 from transbeam.model.kernels.matmul_dtype import (
@@ -98,6 +99,8 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> TrainingS
         other.check_files()
     parts = training.accumulation * workers.local_replicas
     rows = rows_of_batches(sets, training.batch_size, parts, workers.place.count)
+    if isinstance(config.objective, EmbeddingObjective):
+        check_pairs(rows, training.accumulation, workers.replicas)
 
     # 2. The model, restored from the last checkpoint if there is one.
     if training.deterministic:
@@ -136,6 +139,31 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> TrainingS
     return TrainingSetup(
         manifest, model, state, loss, parameters, step, rows, matmul_dtype
     )
+
+
+def check_pairs(rows: Sequence[int], accumulation: int, replicas: int) -> None:
+    """Checks that each micro-batch of a replica has pairs to compare with each other.
+
+    Args:
+        rows: Records per batch, for each stream.
+        accumulation: Micro-batches per batch.
+        replicas: Number of replicas that share each batch.
+
+    Raises:
+        ConfigError: A micro-batch of a replica has a single pair.
+
+    Example:
+    >>> check_pairs([8], accumulation=2, replicas=4)
+    Traceback (most recent call last):
+    ConfigError: training.batch_size: a batch of 8 pairs, in 2 micro-batches on 4 ...
+    """
+    if min(rows) // (accumulation * replicas) < 2:
+        raise ConfigError(
+            f"training.batch_size: a batch of {min(rows)} pairs, in {accumulation} "
+            f"micro-batches on {replicas} replicas, leaves one pair to each, and "
+            "objective.kind=contrastive_pairs compares a pair with the others of its "
+            "micro-batch on the same replica. Raise it, or lower training.accumulation"
+        )
 
 
 def _resume(

@@ -26,6 +26,7 @@ from transbeam.configs.schema.objectives.language_modeling import (
     SpanCorruptionConfig,
 )
 from transbeam.configs.schema.objectives.objective import (
+    EmbeddingObjective,
     ImageObjective,
     Seq2SeqObjective,
 )
@@ -63,6 +64,7 @@ def check_model(run: RunConfig) -> None:
         )
     _check_lengths(run)
     _check_prefix(run)
+    _check_pooling(run)
 
 
 def decoder_length(run: RunConfig) -> int:
@@ -164,6 +166,25 @@ def _check_prefix(run: RunConfig) -> None:
             f"model.attention.kind={kind} does not go with objective.kind=prefix, "
             "whose tokens all see the whole prefix, before them and after them. Write "
             "`kind: full`"
+        )
+
+
+def _check_pooling(run: RunConfig) -> None:
+    """Checks that embeddings are exported with the pooling that they are trained with.
+
+    The default of `export.embedding_pooling` does not contradict another pooler.
+    """
+    if not isinstance(run.objective, EmbeddingObjective):
+        return
+    assert isinstance(run.model, EncoderConfig)
+    pooling = run.export.embedding_pooling
+    trained = "mean" if run.model.pooler is None else run.model.pooler.kind
+    if pooling not in ("mean", trained):
+        raise ConfigError(
+            f"export.embedding_pooling={pooling} is not the pooling that "
+            f"objective.kind={run.objective.kind} trains, "
+            f"model.pooler.kind={trained}, with which its vectors are exported. "
+            f"Remove it, or write `pooler: {{kind: {pooling}}}` in `model`"
         )
 
 

@@ -28,11 +28,15 @@ from transbeam.configs.schema.tokenizer import (
 )
 
 # Who answers for models of which objective.
-MEDIAPIPE_CLIENTS = {"classification": "TextClassifier", "masked": "TextEmbedder"}
+MEDIAPIPE_CLIENTS = {
+    "classification": "TextClassifier",
+    "masked": "TextEmbedder",
+    "contrastive_pairs": "TextEmbedder",
+}
 CASED = "distinguishes upper and lower case, which MediaPipe does not"
 PLAIN = "the plain TFLite file runs in LiteRT, with the ids made by the app"
 # Objectives whose models map a single text to a single row of numbers.
-_OF_A_TEXT = ("classification", "regression", "masked")
+_OF_A_TEXT = ("classification", "regression", "masked", "contrastive_pairs")
 _BESIDE = (
     "Remove the key: the tokenizer in Kotlin, Swift and Python lies beside the "
     "plain file"
@@ -85,7 +89,8 @@ def check_mediapipe_task(run: RunConfig) -> None:
         raise ConfigError(
             f"objective.kind={kind}: MediaPipe Tasks has no client for it; it has "
             "TextClassifier, for objective.kind=classification, and TextEmbedder, for "
-            f"masked. Remove `export.mediapipe: true`: {PLAIN}"
+            "masked and contrastive_pairs. Remove `export.mediapipe: true`: "
+            f"{PLAIN}"
         )
     for label in getattr(run.objective, "labels", ()):
         if not {"\n", "\r"}.isdisjoint(label):
@@ -141,8 +146,8 @@ def check_tflite_text(run: RunConfig) -> None:
     if run.objective.kind not in _OF_A_TEXT:
         raise ConfigError(
             f"export.tflite_text=True: objective.kind={run.objective.kind} does "
-            "not read one text at a time; expected classification, regression or "
-            f"masked, whose files embed. {_BESIDE}"
+            "not read one text at a time; expected classification, regression, or "
+            f"masked or contrastive_pairs, whose files embed. {_BESIDE}"
         )
     if not isinstance(run.tokenizer, WordPieceConfig | PretrainedConfig):
         raise no_wordpiece(f"tokenizer.kind={run.tokenizer.kind}")

@@ -9,7 +9,10 @@ from typing import assert_never
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
-from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.objective import (
+    EmbeddingObjective,
+    Objective,
+)
 from transbeam.configs.schema.objectives.traits import fields_needed, traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import (
@@ -113,6 +116,7 @@ def _check_fields(run: RunConfig) -> None:
     }
     for key, given in sources.items():
         for source in _parts(given):
+            _check_negatives(run.objective, source, key)
             missing = [field for field in needed if field not in source_fields(source)]
             if not missing:
                 continue
@@ -126,6 +130,18 @@ def _check_fields(run: RunConfig) -> None:
                 f"each document, and {key}.kind={source.kind} as configured gives "
                 f"{' and '.join(source_fields(source))} alone. {remedy}"
             )
+
+
+def _check_negatives(objective: Objective, source: SingleSource, key: str) -> None:
+    """Rejects a column of hard negatives that the objective would not read."""
+    if not isinstance(objective, EmbeddingObjective) or objective.hard_negatives:
+        return
+    if "negative_text" in source_fields(source):
+        raise ConfigError(
+            f"{key}.columns.negative_text is read only with "
+            "objective.hard_negatives=true, and that is false. Set it, or remove the "
+            "column"
+        )
 
 
 def _parts(source: Source | None) -> Iterator[SingleSource]:

@@ -1,7 +1,10 @@
 """A summary of a configuration in a few lines."""
 
 from transbeam.configs.schema.model import Model, Seq2SeqModelConfig
-from transbeam.configs.schema.objectives.objective import ImageObjective
+from transbeam.configs.schema.objectives.objective import (
+    EmbeddingObjective,
+    ImageObjective,
+)
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig
 
@@ -11,7 +14,10 @@ def summary(config: RunConfig) -> str:
     data, training, objective = config.data, config.training, config.objective
     rows = {"data": _data(config), "tokenizer": _tokenizer(config)}
     records = training.steps * training.batch_size
-    amount = f"{records * data.sequence_length:,} tokens"
+    tokens = records * data.sequence_length
+    if isinstance(objective, EmbeddingObjective):
+        tokens *= objective.texts_per_record
+    amount = f"{tokens:,} tokens"
     if isinstance(objective, ImageObjective):
         del rows["tokenizer"]
         amount = f"{records:,} images"

@@ -21,10 +21,10 @@ class PackedLayoutConfig:
 class BucketedLayoutConfig:
     """One document per record, in buckets by length; not for all objectives.
 
-    Bucketed records support the objectives `masked`, `causal` and `prefix`, and
-    classification and regression of texts, pairs and tokens. A document is put into the
-    shortest record that it fits into; a document that is longer than all records is
-    truncated.
+    Bucketed records support the objectives `masked`, `causal`, `prefix` and
+    `contrastive_pairs`, and classification and regression of texts, pairs and tokens. A
+    document is put into the shortest record that it fits into; a document that is
+    longer than all records is truncated.
     """
 
     kind: Literal["bucketed"] = "bucketed"

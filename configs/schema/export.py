@@ -88,7 +88,8 @@ class ExportConfig:
 
     embedding_pooling: Literal["mean", "first", "max"] = "mean"
     """Pooling of the token vectors into a text embedding: mean, first ([CLS]), or
-    elementwise max.
+    elementwise max. Embeddings of `contrastive_pairs` are pooled as in training, by
+    model.pooler.
     """
 
     embedding_length: int | None = option(None, minimum=3)
@@ -141,7 +142,7 @@ class ExportConfig:
 
     mediapipe: bool = False
     """With `--target phone`, also export files for MediaPipe's TextClassifier
-    (`classification`) or TextEmbedder (`masked`).
+    (`classification`) or TextEmbedder (`masked`, `contrastive_pairs`).
     """
 
     tolerance: ToleranceConfig = option(ToleranceConfig)

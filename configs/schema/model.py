@@ -300,7 +300,8 @@ class EncoderConfig(StackConfig):
 
     pooler: PoolerConfig | None = None
     """Pooling of the hidden states into one vector per text; null for none. A
-    classifier without a pooler uses the first token's vector.
+    classifier without a pooler uses the first token's vector, and `contrastive_pairs`
+    the mean of all tokens.
     """
 
     patches: PatchesConfig | None = None

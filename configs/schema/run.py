@@ -15,7 +15,11 @@ from transbeam.configs.schema.export import ExportConfig, check_examples
 from transbeam.configs.schema.inheritance import FileInheritanceConfig
 from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.configs.schema.objectives.objective import ImageObjective, Objective
+from transbeam.configs.schema.objectives.objective import (
+    EmbeddingObjective,
+    ImageObjective,
+    Objective,
+)
 from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.configs.schema.objectives.traits import TRAITS, traits
 from transbeam.configs.schema.sources import ImagesSourceConfig, MixtureSourceConfig
@@ -71,6 +75,7 @@ class RunConfig:
         self._check_images()
         self._check_numbers()
         self._check_objective()
+        self._check_negatives()
 
     def _check_images(self) -> None:
         """Checks that sources and objective have the same image size."""
@@ -99,7 +104,9 @@ class RunConfig:
         keys, answers = (), ""
         activation = traits(self.objective).activation
         if activation is None:
-            keys, answers = ("label_smoothing", "z_loss"), "a number"
+            is_vector = isinstance(self.objective, EmbeddingObjective)
+            answers = "a vector" if is_vector else "a number"
+            keys = ("label_smoothing", "z_loss")
         elif activation == "sigmoid":
             keys, answers = ("z_loss",), "each label by itself"
         for key in keys:
@@ -137,3 +144,26 @@ class RunConfig:
                     f"{self.objective.max_question_length}: at least {least} is needed"
                 )
         check_examples(self.objective, self.export.examples)
+
+    def _check_negatives(self) -> None:
+        """Checks that a pair has others to be compared with, for `contrastive_pairs`.
+
+        The trainer checks the same for the micro-batch of each replica.
+        """
+        training = self.training
+        if not isinstance(self.objective, EmbeddingObjective):
+            return
+        if training.batch_size // training.accumulation < 2:
+            raise ConfigError(
+                f"training.batch_size={training.batch_size} in "
+                f"training.accumulation={training.accumulation} micro-batches is one "
+                f"pair each, and objective.kind={self.objective.kind} compares a pair "
+                "with the others of its micro-batch: at least 2 are needed, and 32 or "
+                "more are usual. Raise batch_size, or lower accumulation"
+            )
+        if training.distillation is not None:
+            raise ConfigError(
+                "training.distillation compares predictions with a teacher's, and "
+                f"objective.kind={self.objective.kind} has none for a single text. "
+                "Remove it; training.init_from begins with another run's weights"
+            )

@@ -47,6 +47,11 @@ class ColumnsConfig:
     """Column of a pair's second text, or of the question about the text; or a template.
     """
 
+    negative_text: str | None = None
+    """Column of a text's hard negative (`contrastive_pairs`), or a template. The only
+    column that may be missing, null or blank in a row, which then has none.
+    """
+
     target_text: str | None = None
     """Column of the target text of a sequence-to-sequence model, or a template."""
 
@@ -68,7 +73,7 @@ class ColumnsConfig:
     """
 
     def __post_init__(self) -> None:
-        for key in ("text", "second_text", "target_text"):
+        for key in ("text", "second_text", "negative_text", "target_text"):
             value = getattr(self, key)
             if value is not None and "" in columns_in(value, key):
                 raise ConfigError(
@@ -93,6 +98,7 @@ class ColumnsConfig:
         texts = (
             self.text if has_text else None,
             self.second_text,
+            self.negative_text,
             self.target_text,
         )
         in_texts = [columns_in(value) for value in texts if value is not None]

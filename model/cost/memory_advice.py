@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from transbeam.configs.schema.objectives.objective import EmbeddingObjective
 from transbeam.configs.schema.optimizers import AdafactorConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.memory import Memory
 from transbeam.model.cost.report import count_cost
+from transbeam.model.cost.stacks import sequences_per_record
 
 
 def training_need(run: RunConfig, replicas: int = 1) -> int:
@@ -20,7 +22,8 @@ def training_need(run: RunConfig, replicas: int = 1) -> int:
     Raises:
         UserError: The tokenizer does not exist, so the vocabulary size is unknown.
     """
-    rows = -(-run.training.batch_size // replicas)
+    records = -(-run.training.batch_size // replicas)
+    rows = records * sequences_per_record(run.objective)
     return count_cost(run, batch_size=rows)["memory"]["training"]["peak"]
 
 
@@ -83,9 +86,12 @@ def _ways(
 def _accumulation(run: RunConfig, found: Memory, replicas: int) -> int | None:
     """Smallest `accumulation` that fits, or else the largest; None if at the limit."""
     training = run.training
+    # A pair is compared with the others of its micro-batch.
+    fewest = 2 if isinstance(run.objective, EmbeddingObjective) else 1
+    most = training.batch_size // (fewest * replicas)
     more = [
         parts
-        for parts in range(training.accumulation + 1, training.batch_size + 1)
+        for parts in range(training.accumulation + 1, most + 1)
         if training.batch_size % (parts * replicas) == 0
     ]
     for parts in more:

@@ -19,7 +19,11 @@ from transbeam.configs.schema.adaptation import (
     check_trained,
 )
 from transbeam.configs.schema.model import EncoderConfig, Model
-from transbeam.configs.schema.objectives.objective import Objective, PooledObjective
+from transbeam.configs.schema.objectives.objective import (
+    EmbeddingObjective,
+    Objective,
+    PooledObjective,
+)
 from transbeam.model.base.weight_paths import is_head, matching
 from transbeam.model.cost.weight_shapes import (
     Shapes,
@@ -115,7 +119,7 @@ def as_trained(config: Model, objective: Objective) -> Model:
     >>> as_trained(EncoderConfig(pooler=PoolerConfig()), MaskedConfig()).pooler is None
     True
     """
-    is_pooled = isinstance(objective, PooledObjective)
+    is_pooled = isinstance(objective, PooledObjective | EmbeddingObjective)
     if isinstance(config, EncoderConfig) and not is_pooled:
         return replace(config, pooler=None)
     return config

@@ -35,6 +35,7 @@ from transbeam.model.cost.stacks import (
     Lengths,
     model_stacks,
     record_lengths,
+    sequences_per_record,
 )
 from transbeam.model.cost.vocabulary_size import count_pieces
 from transbeam.model.cost.weight_shapes import Shapes, backbone_shapes, head_shapes
@@ -54,7 +55,8 @@ def count_cost(
     Args:
         run: The run.
         length: Number of tokens of a sequence; None for the run's record length.
-        batch_size: Number of sequences of a batch; None for `training.batch_size`.
+        batch_size: Number of sequences of a batch; None for those of
+            `training.batch_size` records.
         vocabulary_size: Number of tokens in the vocabulary; None for the vocabulary
             of the run's tokenizer.
 
@@ -67,7 +69,8 @@ def count_cost(
         ArtifactError: A tokenizer's file is damaged.
     """
     lengths = record_lengths(run, length)
-    batch_size = batch_size or run.training.batch_size
+    records = run.training.batch_size
+    batch_size = batch_size or records * sequences_per_record(run.objective)
     vocabulary_size = find_vocabulary_size(run, vocabulary_size)
     model = as_trained(run.model, run.objective)
     parameters = _parameters(run, vocabulary_size)

@@ -12,6 +12,7 @@ from transbeam.configs.schema.model import (
     StackConfig,
 )
 from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
+from transbeam.configs.schema.objectives.objective import EmbeddingObjective, Objective
 from transbeam.configs.schema.objectives.supervised import (
     Seq2SeqConfig,
     TextToTextConfig,
@@ -37,6 +38,22 @@ class Lengths:
     def together(self) -> int:
         """Number of tokens in a record, over encoder and decoder."""
         return self.tokens + self.decoder_tokens
+
+
+def sequences_per_record(objective: Objective) -> int:
+    """Number of sequences that the model reads of a record.
+
+    An encoder and a decoder read one pair of sequences.
+
+    Example:
+    >>> from transbeam.configs.schema.objectives.contrastive import (
+    ...     ContrastivePairsConfig,
+    ... )
+    >>> sequences_per_record(ContrastivePairsConfig())
+    2
+    """
+    is_embedding = isinstance(objective, EmbeddingObjective)
+    return objective.texts_per_record if is_embedding else 1
 
 
 def record_lengths(run: RunConfig, tokens: int | None = None) -> Lengths:

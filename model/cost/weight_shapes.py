@@ -34,6 +34,7 @@ from transbeam.configs.schema.model import (
 )
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
+    EmbeddingObjective,
     FillsObjective,
     LabeledObjective,
     NumericObjective,
@@ -131,7 +132,8 @@ def head_shapes(config: Model, objective: Objective, vocabulary_size: int) -> Sh
         vocabulary_size: As in `backbone_shapes`.
 
     Returns:
-        Shapes by path; empty for a model whose backbone computes the logits.
+        Shapes by path; empty for a model whose backbone computes the logits, or whose
+        pooled vectors are its outputs.
 
     Example:
     >>> from transbeam.configs.schema.objectives.supervised import SpanQAConfig
@@ -156,7 +158,7 @@ def head_shapes(config: Model, objective: Objective, vocabulary_size: int) -> Sh
         return _dense("token_classifier", width, len(objective.labels))
     if isinstance(objective, SpanObjective):
         return _dense("span_classifier", width, 2)
-    if isinstance(objective, TextObjective):
+    if isinstance(objective, TextObjective | EmbeddingObjective):
         return {}
     assert_never(objective)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from transbeam.configs.base.bio_tags import invalid_entity_tags
 from transbeam.configs.cli.console import Console
+from transbeam.configs.schema.objectives.contrastive import ContrastivePairsConfig
 from transbeam.configs.schema.objectives.supervised import (
     SpanQAConfig,
     TokenClassificationConfig,
@@ -32,6 +33,7 @@ def warn_of_losses(
         *_no_validation(config, result),
         *missing_labels(result.get("label_counts", {})),
         *_tags(config),
+        *_negatives(config, result),
         *_leaks(result),
         *_cuts(config, result.get("truncated")),
         *_marks(result.get("stripped_marks")),
@@ -58,6 +60,19 @@ def _tags(config: RunConfig) -> Iterator[str]:
             f"objective.labels look like entity tags, except {', '.join(odd)}: "
             "precision, recall and F1 of entities will not be computed. Write tags as "
             "O, or with B, I, E, L, M, S, U or W before a hyphen, such as B-PER"
+        )
+
+
+def _negatives(config: RunConfig, result: Mapping[str, Any]) -> Iterator[str]:
+    if not isinstance(config.objective, ContrastivePairsConfig):
+        return
+    if config.objective.hard_negatives and not any(
+        result["counts"].get("hard_negatives", {}).values()
+    ):
+        yield (
+            "objective.hard_negatives=true, and no document has a hard negative: "
+            "columns.negative_text names a field that no row has, or that is blank or "
+            "equal to a text of its pair. Correct it, or set hard_negatives=false"
         )
 
 

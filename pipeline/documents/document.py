@@ -80,6 +80,7 @@ class Document(NamedTuple):
         image: Pixels in row-major order, one byte per channel.
         image_shape: Height, width, channels.
         messages: A conversation: role and content of each message.
+        negative_text: A text that is unlike `text`, its hard negative.
     """
 
     text: str
@@ -94,11 +95,12 @@ class Document(NamedTuple):
     image: bytes = b""
     image_shape: tuple[int, ...] = ()
     messages: tuple[tuple[str, str], ...] = ()
+    negative_text: str = ""
 
     @property
     def size(self) -> int:
         """The approximate size in bytes: a character of text counts as one byte."""
-        texts = self.text, self.second_text, self.target_text
+        texts = self.text, self.second_text, self.target_text, self.negative_text
         return sum(map(len, texts)) + len(self.image)
 
     def with_text(self, text: str) -> "Document":
@@ -202,12 +204,13 @@ def document_key(document: Document) -> int:
     >>> document_key(a) == document_hash("yes") != document_key(b)
     True
     """
-    text, _, _, *rest, image, image_shape, messages = document
-    if not any(rest) and not image and not messages:
+    text, _, _, *rest, image, image_shape, messages, negative = document
+    # Later fields are left out if they are empty, so that documents without them keep
+    # their keys.
+    later = [value for value in (messages, negative) if value]
+    if not any(rest) and not image and not later:
         return document_hash(text)
-    # The messages are left out if there are none, so that the keys of other documents
-    # are those of earlier versions.
-    values = [text, *rest, *([messages] if messages else []), image_shape]
+    values = [text, *rest, image_shape, *later]
     return _hash(json.dumps(values, ensure_ascii=False).encode("utf-8") + image)
 
 

@@ -32,9 +32,10 @@ SCHEMA = pa.schema(
         "image": pa.binary(),
         "image_shape": pa.list_(pa.int64()),
         "messages": pa.list_(pa.struct({"role": pa.string(), "content": pa.string()})),
+        "negative_text": pa.binary(),
     }
 )
-TEXTS = ("text", "second_text", "target_text")
+TEXTS = ("text", "second_text", "target_text", "negative_text")
 _EXTRAS = SCHEMA.names[3:]
 _INPUTS = ("text", "second_text", "image")
 

@@ -13,6 +13,7 @@ from transbeam.pipeline.objectives import (
     causal,
     classification,
     completion,
+    contrastive_pairs,
     dialogue,
     image_classification,
     masked,
@@ -63,6 +64,7 @@ _MODULES: ByKind[RecordMaker] = {
     "pair_regression": pair_regression,
     "token_classification": token_classification,
     "span_qa": span_qa,
+    "contrastive_pairs": contrastive_pairs,
     "image_classification": image_classification,
 }
 

@@ -101,11 +101,17 @@ def describe(
     ... }
     >>> describe(tagged, pieces, labels=("O", "B-PER"))
     ['label_ids  B-PER O']
+    >>> pair = {
+    ...     "token_ids": np.array([[2, 3, 0], [4, 0, 0]]),
+    ...     "document_ids": np.array([[1, 1, 0], [2, 0, 0]]),
+    ... }
+    >>> describe(pair, pieces)
+    ['token_ids  big cat ‖ sat']
     """
     lines = []
     for name, values in record.items():
         if name.endswith("token_ids"):
-            shown: list[str] = [pieces[int(i)] for i in values]
+            shown: list[str] = [pieces[int(i)] for i in values.reshape(-1)]
             if name == "token_ids":
                 _mark_targets(shown, record, pieces)
             documents = record.get(name.replace("token_ids", "document_ids"))

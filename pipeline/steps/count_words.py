@@ -21,7 +21,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.accounting.byte_accounting import UnreadFiles
 from transbeam.pipeline.accounting.reading_summary import check_reading, sum_reading
 from transbeam.pipeline.documents.document import Document
-from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.documents.document_batch import TEXTS, DocumentBatch
 from transbeam.pipeline.documents.document_selection import select_documents
 from transbeam.pipeline.documents.step_markers import (
     DocumentPart,
@@ -61,7 +61,7 @@ def countable_texts(
     if isinstance(config.objective, TextToTextConfig | CompletionConfig):
         yield from usable_texts(documents, config.objective)
         return
-    for column in ("text", "second_text", "target_text"):
+    for column in TEXTS:
         if column in documents.table.column_names:
             yield documents.texts(column)
 

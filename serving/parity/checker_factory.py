@@ -10,6 +10,7 @@ from transbeam.configs.schema.objectives.language_modeling import (
     SpanCorruptionConfig,
 )
 from transbeam.configs.schema.objectives.objective import (
+    EmbeddingObjective,
     FillsObjective,
     ImageObjective,
     PooledObjective,
@@ -61,6 +62,8 @@ def make_parity_checker(trained: TrainedRun, run_folder: Path) -> ParityChecker:
         return WordsParityChecker.from_run(trained, run_folder)
     if isinstance(objective, SpanObjective):
         return SpanQAParityChecker.from_run(trained, run_folder)
+    if isinstance(objective, EmbeddingObjective):
+        return EmbeddingParityChecker.from_run(trained, run_folder)
     if isinstance(objective, TextObjective):
         return _generation_checker(objective).from_run(trained, run_folder)
     assert_never(objective)

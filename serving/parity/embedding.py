@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from transbeam.configs.schema.objectives.objective import EmbeddingObjective
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.framing import frame_texts
@@ -17,11 +18,13 @@ from transbeam.serving.parity.base.parity_checks import (
 )
 from transbeam.serving.parity.base.parity_texts import labelled_texts, row_inputs
 from transbeam.serving.runtimes.saved_model import AskTexts
-from transbeam.serving.signatures.embedding import find_body
+from transbeam.serving.signatures.embedding import find_body, find_pooled
 
 
 class KerasEmbedder:
     """Computes reference embeddings with Keras, each text separately, pooling in NumPy.
+
+    A model that was trained for embeddings computes them whole, as in its training.
 
     Args:
         trained: The Keras model.
@@ -29,6 +32,10 @@ class KerasEmbedder:
 
     def __init__(self, trained: TrainedRun):
         self.tokenizer, self.body = trained.tokenizer, find_body(trained.model)
+        self.embedder = None
+        if isinstance(trained.config.objective, EmbeddingObjective):
+            is_unit = trained.config.export.normalize_embeddings
+            self.embedder = trained.model if is_unit else find_pooled(trained.model)
         export, longest = trained.config.export, trained.config.model
         self.pooling, self.normalize = (
             export.embedding_pooling,
@@ -45,6 +52,9 @@ class KerasEmbedder:
     def vector(self, ids: np.ndarray) -> np.ndarray:
         """Computes the embedding of one text's ids, float32 (D,)."""
         row = {"token_ids": ids[np.newaxis], "padding_mask": np.ones_like(ids)[None]}
+        if self.embedder is not None:
+            (vector,) = self.embedder(row, training=False).values()
+            return np.asarray(vector)[0]
         vectors = np.asarray(self.body(row, training=False)["sequence_output"])[0]
         of = {"first": lambda: vectors[0], "max": lambda: vectors.max(axis=0)}
         vector = of.get(self.pooling, lambda: vectors.mean(axis=0))()

@@ -1,10 +1,11 @@
-"""Text embedding signatures of encoders, masked language models included."""
+"""Text embedding signatures of encoders, trained for it or for other objectives."""
 
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from transbeam.configs.schema.objectives.objective import EmbeddingObjective
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
@@ -16,6 +17,8 @@ SEQUENCE = ("token_ids", "padding_mask")
 class Embedder:
     """Computes one embedding per text, with pooling by `export.embedding_pooling`.
 
+    A model that was trained for embeddings pools as in its training.
+
     Shapes: `B` texts, `T` tokens of the longest text, `D` hidden width.
 
     Args:
@@ -26,6 +29,9 @@ class Embedder:
         export = trained.config.export
         self.tokenizer = trained.tokenizer
         self.body = find_body(trained.model)
+        self.pooled = None
+        if isinstance(trained.config.objective, EmbeddingObjective):
+            self.pooled = find_pooled(trained.model)
         self.pooling = export.embedding_pooling
         self.normalize = export.normalize_embeddings
         longest = trained.config.model.max_sequence_length
@@ -59,8 +65,12 @@ class Embedder:
     ) -> dict[str, tf.Tensor]:
         """Computes `embedding`, float32 (B, D), from ids (B, T)."""
         inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
-        vectors = self.body(inputs, training=False)["sequence_output"]  # (B, T, D)
-        vector = self._pooled(tf.cast(vectors, tf.float32), padding_mask)
+        if self.pooled is not None:
+            pooled = self.pooled(inputs, training=False)["pooled_output"]
+            vector = tf.cast(pooled, tf.float32)
+        else:
+            vectors = self.body(inputs, training=False)["sequence_output"]  # (B, T, D)
+            vector = self._pooled(tf.cast(vectors, tf.float32), padding_mask)
         if self.normalize:
             vector = tf.math.l2_normalize(vector, axis=1)
         return {"embedding": vector}
@@ -80,7 +90,7 @@ class Embedder:
 
 
 class EmbeddingTask:
-    """The signatures of an encoder whose head was not trained.
+    """The signatures of an encoder that embeds texts, or whose head was not trained.
 
     - `serving_default` and `embed`: `text`, string (B,) → `embedding`; see
       `Embedder.embed`.
@@ -146,7 +156,7 @@ def tokenized(encoder: TextEncoder, text: tf.Tensor) -> dict[str, tf.Tensor]:
 
 
 def find_body(model: keras.Model) -> keras.Model:
-    """Returns the encoder of a masked language model, with shared weights.
+    """Returns the encoder of a masked language model or embedder, with shared weights.
 
     Args:
         model: A model built by `build_model`, for rows that are not packed.
@@ -155,7 +165,22 @@ def find_body(model: keras.Model) -> keras.Model:
         A model with the same inputs as the given model except `masked_positions`, and
         with the output `sequence_output` (B, T, D).
     """
-    sequence_output = model.get_layer("masked_tokens").input[0]
     inputs = dict(model.input)
-    del inputs["masked_positions"]
+    is_masked = inputs.pop("masked_positions", None) is not None
+    reader = model.get_layer("masked_tokens" if is_masked else "pooling")
+    sequence_output = reader.input[0]
     return keras.Model(inputs, {"sequence_output": sequence_output}, name="encoder")
+
+
+def find_pooled(model: keras.Model) -> keras.Model:
+    """Returns an embedder without its normalization, with shared weights.
+
+    Args:
+        model: A model built by `build_model` for the objective `contrastive_pairs`.
+
+    Returns:
+        A model with the same inputs, and with the output `pooled_output` (B, D).
+    """
+    names = {layer.name for layer in model.layers}
+    last = model.get_layer("pooler" if "pooler" in names else "pooling")
+    return keras.Model(model.input, {"pooled_output": last.output}, name="pooled")

@@ -10,6 +10,7 @@ from transbeam.configs.schema.objectives.language_modeling import (
     SpanCorruptionConfig,
 )
 from transbeam.configs.schema.objectives.objective import (
+    EmbeddingObjective,
     FillsObjective,
     PooledObjective,
     SpanObjective,
@@ -51,6 +52,8 @@ def make_signature_task(trained: TrainedRun) -> SignatureTask:
         return WordsTask(trained)
     if isinstance(objective, SpanObjective):
         return SpanQATask(trained)
+    if isinstance(objective, EmbeddingObjective):
+        return EmbeddingTask(trained)
     if isinstance(objective, TextObjective):
         return _generation_task(objective)(trained)
     assert_never(objective)

@@ -14,6 +14,7 @@ import tensorflow as tf
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
+    EmbeddingObjective,
     FillsObjective,
     ImageObjective,
     LabelSetObjective,
@@ -79,6 +80,8 @@ class AnsweringModel:
         ask = self._keras if tflite is None else _asking(tflite)
         if isinstance(objective, ImageObjective):
             raise StudioError("the model reads images, and not texts")
+        if isinstance(objective, EmbeddingObjective):
+            raise StudioError("the model embeds texts, and predicts nothing of them")
         if isinstance(objective, FillsObjective):
             most = tflite and tflite.size("fill_mask", "masked_positions")
             return self._fills(texts["text"], ask, most)

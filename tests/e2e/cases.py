@@ -155,6 +155,12 @@ CASES = {
         "kind: squad, path: FOLDER/questions.json",
         shown=("[SEP] ", "start_position  ", "end_position  "),
     ),
+    "contrastive_pairs": Case(
+        "kind: contrastive_pairs, hard_negatives: true",
+        WORDPIECE,
+        with_columns("second_text: title, negative_text: target"),
+        shown=("[SEP] ‖ [CLS] ", "text_hashes  "),
+    ),
     "image_classification": Case(
         "kind: image_classification, labels: ['0', '1', '2'], image_size: 4",
         WORDPIECE,

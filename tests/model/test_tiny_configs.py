@@ -212,6 +212,8 @@ def some_records(run: RunConfig, *, packed: bool) -> dict[str, np.ndarray]:
     for feature in features_of(run):
         prefix, name = split_prefix(feature.name)
         shape = (ROWS, *feature.shape)
+        if name != "image" and len(shape) == 3:  # a row for each text of a record
+            shape = (ROWS * shape[1], shape[2])
         if name in sizes:
             value = generator.integers(0, sizes[name], shape)
         elif name == "document_ids":

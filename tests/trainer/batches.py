@@ -14,6 +14,7 @@ from transbeam.configs.schema.model import (
     PatchesConfig,
     Seq2SeqModelConfig,
 )
+from transbeam.configs.schema.objectives.contrastive import ContrastivePairsConfig
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     MaskedConfig,
@@ -53,6 +54,10 @@ OBJECTIVES: dict[str, Objective] = {
         labels=LABELS, image_size=SIDE, channels=1
     ),
 }
+
+# The loss of a pair depends on the others of its micro-batch, so accumulation and
+# replicas make a difference.
+PAIRS = ContrastivePairsConfig(hard_negatives=True, symmetric=True)
 
 
 def small_model(
@@ -111,6 +116,8 @@ def random_batch(objective: Objective, rows: int, seed: int = 0) -> dict[str, An
         }
         real = tokens["decoder_document_ids"] > 0
         return {**batch, **_targets(random, real)}
+    if kind == "contrastive_pairs":
+        return _pairs(random, rows, PAIRS.texts_per_record)
     batch = _tokens(random, rows)
     real = batch["document_ids"] > 0
     batch |= _asked(random, kind, batch, rows)
@@ -164,6 +171,22 @@ def _tokens(random, rows: int, prefix: str = "") -> dict[str, np.ndarray]:
     }
     arrays["token_ids"] *= documents > 0
     return {prefix + name: x.astype("int32") for name, x in arrays.items()}
+
+
+def _pairs(random, rows: int, texts: int) -> dict[str, np.ndarray]:
+    """Pairs of which some have equal texts, and some no hard negative."""
+    real = np.arange(LENGTH) < random.integers(2, LENGTH, (rows, texts, 1))
+    number = np.arange(1, texts + 1)[:, None]
+    hashes = _ids(random, 3 * rows * texts, rows, texts, 2) + 1
+    equal = random.random(rows) < 0.3
+    hashes[equal, 1] = hashes[0, 1]
+    hashes[random.random(rows) < 0.3, -1] = 0
+    return {
+        "token_ids": (_ids(random, VOCABULARY - 1, *real.shape) + 1) * real,
+        "document_ids": (number * real).astype("int32"),
+        "position_ids": (np.arange(LENGTH) * real).astype("int32"),
+        "text_hashes": hashes,
+    }
 
 
 def _targets(random, real: np.ndarray) -> dict[str, np.ndarray]:

@@ -115,7 +115,7 @@ def make_evaluated_record(
         batch: The batch's features.
     """
     answer = answers[target.output]
-    targets = np.atleast_1d(batch[target.targets][row])
+    targets = np.atleast_1d(target.wanted(batch)[row])
     real = (
         np.ones(targets.shape, bool)
         if target.weights is None

@@ -10,6 +10,7 @@ from transbeam.configs.schema.objectives.language_modeling import SentencePairsC
 from transbeam.configs.schema.objectives.objective import (
     AnswerObjective,
     ChoiceObjective,
+    EmbeddingObjective,
     FillsObjective,
     PooledObjective,
     Seq2SeqObjective,
@@ -86,7 +87,7 @@ def make_collectors(config: RunConfig) -> tuple[Collector, ...]:
     worst = WorstRows(targets[0], most, wrong_only=targets[0].metric_name == "correct")
     if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
         return Confusions(targets[0], objective.labels), worst
-    if isinstance(objective, PooledObjective | WordsObjective):
+    if isinstance(objective, PooledObjective | WordsObjective | EmbeddingObjective):
         return (worst,)
     assert_never(objective)
 

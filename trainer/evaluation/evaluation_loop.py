@@ -22,7 +22,12 @@ from transbeam.trainer.objectives.objective_metrics import (
     Scorer,
     make_scorers,
 )
-from transbeam.trainer.objectives.targets import NumberTarget, Target, make_targets
+from transbeam.trainer.objectives.targets import (
+    NumberTarget,
+    PairTarget,
+    Target,
+    make_targets,
+)
 
 Forward = Callable[[Batch], Any]  # the `answers` of `Loss`, as the backend's tensors
 Collector = Callable[[Answers, Batch], None]
@@ -92,7 +97,8 @@ class Evaluation:
     """Results of a model on a split.
 
     `perplexity`, `accuracy`, `unigram_entropy` and `nats_below_unigram` are None for
-    regression; `variance` is None for all other objectives.
+    regression; `variance` is None for all other objectives. Contrastive learning has
+    `accuracy`, and `uniform_entropy`, which is None for all others.
 
     Attributes:
         loss: Loss per target: cross-entropy in nats for classes, squared error for
@@ -105,6 +111,8 @@ class Evaluation:
             input.
         variance: Variance of the targets, which is the loss of the best input-free
             prediction: their mean.
+        uniform_entropy: Loss of a model with equal vectors for all texts: the mean
+            logarithm of the number of candidates.
         predictions: Number of targets of the first output.
         parts: The loss of each target, if there are several.
         scores: The objective's metrics, each with its 95% confidence interval.
@@ -116,6 +124,7 @@ class Evaluation:
     unigram_entropy: float | None = None
     nats_below_unigram: float | None = None
     variance: float | None = None
+    uniform_entropy: float | None = None
     predictions: int
     parts: Mapping[str, float]
     scores: Mapping[str, Interval]
@@ -203,6 +212,9 @@ def evaluate(
     )
     if isinstance(first, NumberTarget):
         return replace(common, variance=first.input_free_loss(input_free[first.output]))
+    if isinstance(first, PairTarget):
+        uniform = first.input_free_loss(input_free[first.output])
+        return replace(common, accuracy=found.accuracy, uniform_entropy=uniform)
     entropy = sum(
         target.input_free_loss(input_free[target.output]) for target in targets
     )
@@ -241,6 +253,8 @@ def describe(evaluation: Evaluation, split: str = "validation") -> str:
     """Describes an evaluation in one line, for the console."""
     if evaluation.variance is not None:
         return _describe_numbers(evaluation, evaluation.variance, split)
+    if evaluation.uniform_entropy is not None:
+        return _describe_ranks(evaluation, evaluation.uniform_entropy, split)
     gained = evaluation.nats_below_unigram or 0.0
     scores = evaluation.scores
     if gained > 0:
@@ -274,6 +288,15 @@ def _describe_numbers(evaluation: Evaluation, least: float, split: str) -> str:
         f"{split} mean squared error {evaluation.loss:.4g}, variance of the targets "
         f"{least:.4g}: the model {learned} more than their mean; "
         f"{format_scores(scores)} of {evaluation.predictions:,} predictions"
+    )
+
+
+def _describe_ranks(evaluation: Evaluation, least: float, split: str) -> str:
+    learned = "has learned" if evaluation.loss < least else "has NOT learned"
+    return (
+        f"{split} loss {evaluation.loss:.3f} nats, uniform entropy {least:.3f}: the "
+        f"model {learned} to tell partners from other texts of a batch; "
+        f"{format_scores(evaluation.scores)} of {evaluation.predictions:,} pairs"
     )
 
 

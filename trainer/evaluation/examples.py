@@ -13,6 +13,7 @@ from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
+    EmbeddingObjective,
     FillsObjective,
     LabelSetObjective,
     NumberObjective,
@@ -99,6 +100,8 @@ def record_examples(
         return label_set_examples(rows, index, held_out, objective.labels)
     if isinstance(objective, NumberObjective):
         return number_examples(rows, index, held_out)
+    if isinstance(objective, EmbeddingObjective):
+        return pair_examples(rows, index, held_out)
     if isinstance(objective, SpanObjective):
         raise ValueError("answers to questions are read from all windows of a text")
     assert_never(objective)
@@ -160,6 +163,22 @@ def number_examples(
         )
         examples.append(replace(example, error=guess - target))
     return examples
+
+
+def pair_examples(
+    rows: Iterable[EvaluatedRecord], index: DocumentIndex, held_out: ValidationDocuments
+) -> list[Example]:
+    """Examples of contrastive learning: a pair, and the rank of its second text."""
+    return [
+        make_example(
+            held_out,
+            int(index.first_document()[row.number]),
+            row.cost,
+            target=f"rank {row.targets[0]}",
+            guess=f"rank {row.guesses[0]}",
+        )
+        for row in rows
+    ]
 
 
 def _labels(ids: np.ndarray, labels: Sequence[str], words: Sequence[str]) -> str:

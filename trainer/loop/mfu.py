@@ -9,6 +9,7 @@ from keras import ops
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.cost.report import count_cost
+from transbeam.model.cost.stacks import sequences_per_record
 
 _SIDES = (1_024, 2_048, 4_096, 8_192)
 _LONG_ENOUGH = 0.01  # seconds; shorter products are mostly launch overhead
@@ -43,7 +44,8 @@ def step_flops(config: RunConfig, vocabulary_size: int) -> float:
     cost = count_cost(config, vocabulary_size=None if images else vocabulary_size)
     work = cost["flops"]["per_sequence"]
     each = work["forward"]["total"] + work["backward"]["total"]
-    return config.training.batch_size * each
+    sequences = config.training.batch_size * sequences_per_record(config.objective)
+    return sequences * each
 
 
 @cache

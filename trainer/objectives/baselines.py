@@ -1,4 +1,4 @@
-"""Input-free baselines of a loss: unigram entropy, or the targets' variance."""
+"""Input-free baselines of a loss: an entropy, or the targets' variance."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -33,6 +33,9 @@ def read_baseline(evaluation: Mapping[str, Any]) -> Baseline:
     if "variance" in evaluation:
         least = evaluation["variance"]
         return Baseline("squared error per target", "variance", least)
+    if "uniform_entropy" in evaluation:
+        least = evaluation["uniform_entropy"]
+        return Baseline("nats per pair", "uniform entropy", least)
     least = evaluation["unigram_entropy"]
     return Baseline("nats per target", "unigram entropy", least)
 

@@ -48,6 +48,15 @@ class Loss:
         return False
 
     @property
+    def compares_records(self) -> bool:
+        """True if a record's loss depends on the other records passed with it.
+
+        In training these are the records of a micro-batch on the same replica, in an
+        evaluation the whole batch.
+        """
+        return any(target.compares_records for target in self.targets)
+
+    @property
     def variables(self) -> Sequence[keras.Variable]:
         """Variables that `prepare` reads and that updates do not change."""
         return ()

@@ -10,6 +10,7 @@ from transbeam.configs.base.bio_tags import marks_entities
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
+    EmbeddingObjective,
     FillsObjective,
     LabelSetObjective,
     NumberObjective,
@@ -29,6 +30,7 @@ from transbeam.trainer.metrics.confidence_intervals import (
 )
 from transbeam.trainer.metrics.entity_f1 import TaggingScores
 from transbeam.trainer.metrics.language_modeling import Perplexity, TokenAccuracy
+from transbeam.trainer.metrics.ranking import RankingScores
 from transbeam.trainer.metrics.regression import RankCorrelation, RegressionScores
 from transbeam.trainer.objectives.targets import Target, make_targets
 
@@ -115,6 +117,8 @@ def make_scorers(
         return (_guesses(ClassificationScores(labels), first),)
     if isinstance(objective, SpanObjective):
         return (_both_places(first, rest[0]),)
+    if isinstance(objective, EmbeddingObjective):
+        return (_ranks(first),)
     assert_never(objective)
 
 
@@ -149,6 +153,15 @@ def _numbers(target: Target) -> tuple[Scorer, Scorer]:
         Scorer(errors, statistics_by(errors)),
         RankScorer(ranks, statistics_by(ranks)),
     )
+
+
+def _ranks(target: Target) -> Scorer:
+    metric = RankingScores()
+
+    def statistics(answers: Answers, batch: Batch) -> np.ndarray:
+        return metric.statistics(answers[target.output]["guesses"])
+
+    return Scorer(metric, statistics)
 
 
 def _both_places(start: Target, end: Target) -> Scorer:

@@ -11,6 +11,7 @@ from keras import ops
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
+    EmbeddingObjective,
     FillsObjective,
     LabelSetObjective,
     NumberObjective,
@@ -26,6 +27,7 @@ from transbeam.trainer.objectives.baselines import (
     unigram_entropy,
     variance,
 )
+from transbeam.trainer.objectives.contrastive_loss import candidates, rank_pairs
 from transbeam.trainer.objectives.divergence import divergence
 
 
@@ -55,9 +57,12 @@ class Target:
         weights: The feature that is 1 for a real target and 0 elsewhere, `(B, ...)`;
             None where every record has one target.
         metric_name: The name under which the metric's sum is stored beside the loss.
+        compares_records: True if the loss of a record depends on the other records that
+            are evaluated with it.
     """
 
     metric_name: ClassVar[str] = "correct"
+    compares_records: ClassVar[bool] = False
 
     output: str
     targets: str
@@ -77,6 +82,10 @@ class Target:
         if self.weights is None:
             return targets, ops.ones(ops.shape(targets), "float32")
         return targets, ops.cast(batch[self.weights], "float32")
+
+    def wanted(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Returns the values that `guesses` should have, for an error analysis."""
+        return batch[self.targets]
 
     def cost(
         self,
@@ -209,6 +218,61 @@ class LabelSetTarget(Target):
         return float(np.mean([unigram_entropy(np.array(pair)) for pair in pairs]))
 
 
+@dataclass(frozen=True)
+class PairTarget(Target):
+    """The partner of each text, for contrastive learning; see `rank_pairs`.
+
+    `guesses` of its `TargetCosts` are the ranks of the partners, from 1.
+
+    Attributes:
+        output: The model's output with the vectors of all texts, `(B N, D)`, or
+            `(B, N, D)`.
+        targets: The feature with the texts' hashes, int32 `(B, N, 2)`.
+        scale: Factor of the cosine similarities.
+        symmetric: Whether partners rank the texts, too.
+    """
+
+    compares_records: ClassVar[bool] = True
+
+    scale: float = 20.0
+    symmetric: bool = False
+
+    def read(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
+        hashes = batch[self.targets]
+        return hashes, ops.ones(ops.shape(hashes)[:1], "float32")
+
+    def wanted(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.ones(len(batch[self.targets]), np.int32)
+
+    def cost(
+        self,
+        answers: Any,
+        targets: Any,
+        label_smoothing: float = 0.0,
+        z_loss: float = 0.0,
+    ) -> TargetCosts:
+        shape = (-1, targets.shape[1], ops.shape(answers)[-1])
+        vectors = ops.reshape(answers, shape)
+        costs, ranks = rank_pairs(vectors, targets, self.scale, self.symmetric)
+        correct = ops.cast(ops.equal(ranks, 1), "float32")
+        return TargetCosts(ranks, costs, ops.zeros_like(costs), correct)
+
+    def divergence(
+        self, student: Any, teacher: Any, temperature: float
+    ) -> tuple[Any, float]:
+        raise NotImplementedError("the configuration refuses distillation")
+
+    def input_free_sums(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        allowed = ops.convert_to_numpy(candidates(batch[self.targets]))
+        numbers = [allowed.sum(axis=1)]
+        if self.symmetric:
+            numbers.append(allowed[:, : len(allowed)].sum(axis=1))
+        return np.array([len(allowed), np.mean(np.log(numbers), axis=0).sum()])
+
+    def input_free_loss(self, sums: np.ndarray) -> float:
+        return float(sums[1] / max(sums[0], 1.0))
+
+
 _MASKED = Target("logits", "masked_ids", "masked_weights")
 
 
@@ -236,6 +300,9 @@ def make_targets(objective: Objective) -> tuple[Target, ...]:
     if isinstance(objective, SpanObjective):
         start = Target("start_logits", "start_position")
         return start, Target("end_logits", "end_position")
+    if isinstance(objective, EmbeddingObjective):
+        config = objective.scale, objective.symmetric
+        return (PairTarget("embedding", "text_hashes", None, *config),)
     if isinstance(objective, TextObjective):
         return (Target("logits", "target_ids", "target_weights"),)
     assert_never(objective)

@@ -15,8 +15,26 @@ Numbers = dict[str, Any]
 
 
 def model_inputs(model: keras.Model, batch: Batch) -> Batch:
-    """Selects the features that are inputs of a model."""
-    return {tensor.name: batch[tensor.name] for tensor in model.inputs}
+    """Selects the features that are inputs of a model.
+
+    Records of several texts, `(B, N, T)`, become one row per text, `(B N, T)`.
+    """
+    return {
+        tensor.name: _rows(batch[tensor.name], len(tensor.shape))
+        for tensor in model.inputs
+    }
+
+
+def _rows(x: Any, rank: int) -> Any:
+    return x if len(x.shape) == rank else ops.reshape(x, (-1, *ops.shape(x)[2:]))
+
+
+def by_record(outputs: Batch, batch: Batch) -> Batch:
+    """Arranges outputs by record, `(B N, …)` to `(B, N, …)`."""
+    records = ops.shape(next(iter(batch.values())))[0]
+    return {
+        name: ops.reshape(x, (records, -1, *x.shape[1:])) for name, x in outputs.items()
+    }
 
 
 def tokens_in(batch: Batch) -> Any:

@@ -13,6 +13,7 @@ from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.step.batch import (
     Batch,
     Numbers,
+    by_record,
     in_parts,
     model_inputs,
     outputs_to_learn_from,
@@ -34,11 +35,15 @@ def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
     # Logits of rows on several devices are not computed in chunks.
     outputs_of = outputs_to_learn_from(model, loss, whole=mesh is not None)
 
+    loss_of = loss
+    if mesh and loss.compares_records:
+        loss_of = _loss_by_replica(loss, mesh.replicas)
+
     def share(values, other_values, batch, counts, scale):
         batch = loss.prepare(batch)
         pairs = list(zip([*trained, *others], [*values, *other_values], strict=True))
         with keras.StatelessScope(pairs) as scope:
-            value, sums = loss(outputs_of(batch), batch, counts)
+            value, sums = loss_of(outputs_of(batch), batch, counts)
         others_after = [
             _current(scope, variable, old)
             for variable, old in zip(others, other_values, strict=True)
@@ -119,13 +124,20 @@ def build_forward(model: keras.Model, loss: Loss, workers: Workers):
     """See `transbeam.trainer.step.build.build_evaluation`."""
     mesh = workers if isinstance(workers, MeshWorkers) else None
 
-    def pure(values, other_values, batch) -> Numbers:
+    def outputs_of(values, other_values, batch) -> Batch:
         outputs, _ = model.stateless_call(
             values, other_values, model_inputs(model, batch), training=False
         )
+        return outputs
+
+    def pure(values, other_values, batch) -> Numbers:
+        outputs = outputs_of(values, other_values, batch)
+        if mesh and loss.compares_records:
+            return dict(by_record(outputs, batch))
         return loss.answers(outputs, batch)
 
     compiled = jax.jit(pure, out_shardings=mesh.whole if mesh else None)
+    compare = jax.jit(loss.answers)
 
     def forward(batch: Batch) -> Numbers:
         variables = (model.trainable_variables, model.non_trainable_variables)
@@ -133,10 +145,27 @@ def build_forward(model: keras.Model, loss: Loss, workers: Workers):
         if mesh is None:
             return compiled(*values, _arrays(batch))
         rows = len(next(iter(batch.values())))
-        answers = compiled(*values, mesh.shared_by_all(batch))
-        return jax.tree.map(lambda x: np.asarray(x)[:rows], answers)
+        found = compiled(*values, mesh.shared_by_all(batch))
+        # Without the rows that were repeated to divide the batch equally.
+        found = jax.tree.map(lambda x: np.asarray(x)[:rows], found)
+        return compare(found, batch) if loss.compares_records else found
 
     return forward
+
+
+def _loss_by_replica(loss: Loss, replicas: int):
+    """Builds the loss that compares records of the same replica only."""
+
+    def cut(x):
+        return jnp.reshape(x, (replicas, -1, *x.shape[1:]))
+
+    def loss_of(outputs: Batch, batch: Batch, counts: list[Any]) -> tuple[Any, Any]:
+        parts = jax.vmap(lambda x, rows: loss(x, rows, counts))(
+            jax.tree.map(cut, dict(outputs)), jax.tree.map(cut, dict(batch))
+        )
+        return jax.tree.map(lambda x: jnp.sum(x, axis=0), parts)
+
+    return loss_of
 
 
 def _arrays(batch: Batch) -> Batch:

@@ -10,6 +10,7 @@ from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.step.batch import (
     Batch,
     Numbers,
+    by_record,
     in_parts,
     model_inputs,
     outputs_to_learn_from,
@@ -93,11 +94,17 @@ def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
 def build_forward(model: keras.Model, loss: Loss, workers: Workers):
     """See `transbeam.trainer.step.build.build_evaluation`."""
 
+    def outputs(rows: Batch) -> Batch:
+        return model(model_inputs(model, rows), training=False)
+
     def answers(rows: Batch) -> Numbers:
-        return loss.answers(model(model_inputs(model, rows), training=False), rows)
+        return loss.answers(outputs(rows), rows)
 
     @tf.function(autograph=False, reduce_retracing=True)
     def forward(batch: Batch) -> Numbers:
-        return workers.over_rows(answers, batch)
+        if not loss.compares_records:
+            return workers.over_rows(answers, batch)
+        vectors = workers.over_rows(lambda rows: by_record(outputs(rows), rows), batch)
+        return loss.answers(vectors, batch)
 
     return forward

@@ -10,6 +10,7 @@ that the kind can reach and each table in which it is missing.
 
 from typing import Generic, TypedDict, TypeVar
 
+from transbeam.configs.schema.objectives.contrastive import ContrastivePairsConfig
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     MaskedConfig,
@@ -56,6 +57,8 @@ NumberObjective = RegressionConfig | PairRegressionConfig
 TokenChoiceObjective = TokenClassificationConfig
 # The place of an answer in a text.
 SpanObjective = SpanQAConfig
+# A vector for each text.
+EmbeddingObjective = ContrastivePairsConfig
 
 # A model of sentence pairs learns to fill masks and to choose a class, and has a form
 # of its own; it is exported as a classifier of pairs.
@@ -68,6 +71,7 @@ Objective = (
     | NumberObjective
     | TokenChoiceObjective
     | SpanObjective
+    | EmbeddingObjective
 )
 
 # An answer for each word of a text.
@@ -111,4 +115,5 @@ class ByKind(TypedDict, Generic[T]):
     pair_regression: T
     token_classification: T
     span_qa: T
+    contrastive_pairs: T
     image_classification: T

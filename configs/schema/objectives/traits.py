@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from transbeam.configs.base.templates import template_fields
+from transbeam.configs.schema.objectives.contrastive import ContrastivePairsConfig
 from transbeam.configs.schema.objectives.objective import (
     ByKind,
     Objective,
@@ -50,7 +51,7 @@ class ObjectiveTraits:
             that near-duplicate documents may be dropped.
         outputs: Outputs that the default signature always has, except `truncated`.
         activation: Converts scores to probabilities; None for models that predict
-            numbers.
+            numbers or vectors.
         ids_signature: The signature of an export that returns the model's scores for
             ids or pixels; None if no signature returns all scores.
     """
@@ -221,6 +222,15 @@ _TABLE: ByKind[ObjectiveTraits] = {
         has_segments=True,
         ids_signature="read_ids",
     ),
+    "contrastive_pairs": ObjectiveTraits(
+        sentence="It embeds texts: similar texts have similar vectors.",
+        fields=_PAIR,
+        example=_TWO[:1],
+        outputs=("embedding",),
+        in_buckets=True,
+        activation=None,
+        ids_signature=None,  # the loss compares the vectors of several texts
+    ),
     "image_classification": ObjectiveTraits(
         sentence="A classifier of images with {n} labels.",
         fields=("image", "label"),
@@ -276,6 +286,8 @@ def fields_needed(objective: Objective) -> tuple[str, ...]:
     if isinstance(objective, TextPairObjective):
         fields = map(template_fields, ("source", "target"), text_templates(objective))
         return tuple(dict.fromkeys(field for found in fields for field in found))
+    if isinstance(objective, ContrastivePairsConfig) and objective.hard_negatives:
+        return (*traits(objective).fields, "negative_text")
     return traits(objective).fields
 
 

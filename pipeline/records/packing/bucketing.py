@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from transbeam.configs.schema.data import BucketedLayoutConfig
+from transbeam.configs.schema.objectives.objective import EmbeddingObjective
 from transbeam.configs.schema.objectives.traits import fields_needed
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document_batch import DocumentBatch
@@ -69,6 +70,10 @@ def _framed_lengths(
         words = np.cumsum([0, *(len(sentence) for sentence in sentences)])
         return np.diff(pieces[words]) + begin + end
     lengths = tokenize_column(batch, tokenizer).lengths + begin + end
+    if isinstance(run.objective, EmbeddingObjective):
+        # Each text has a row of its own in the record.
+        others = [tokenize_column(batch, tokenizer, name) for name in fields[1:]]
+        return np.max([lengths, *(row.lengths + begin + end for row in others)], axis=0)
     if "second_text" in fields:
         lengths += tokenize_column(batch, tokenizer, "second_text").lengths + end
     return lengths

@@ -7,7 +7,8 @@ Rules for all kinds of tables:
 - texts are strings, or lists of strings, which are joined with spaces. Bytes are UTF-8;
 - labels, tags and targets may also be numbers or booleans, formatted as JSON;
 - only the text itself may be empty (the cleaning filters such documents): a row is
-  rejected if a configured label, tag, second text or target is blank.
+  rejected if a configured label, tag, second text or target is blank;
+- a hard negative may be missing, null or blank: the document then has none.
 """
 
 import itertools
@@ -19,7 +20,11 @@ from typing import Any
 
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.base.templates import template_parts
-from transbeam.configs.schema.table_sources import ColumnsConfig, is_template
+from transbeam.configs.schema.table_sources import (
+    ColumnsConfig,
+    columns_in,
+    is_template,
+)
 from transbeam.pipeline.documents.document import Document, Rejected, excerpt
 
 _MOST_FIELDS = 50
@@ -81,6 +86,7 @@ def row_document(
             words=words,
             tags=tags,
             messages=messages,
+            negative_text=_if_given(row, columns.negative_text),
         )
     except _UnusableRow as error:
         shown = json.dumps(row, ensure_ascii=False, default=_shown)
@@ -124,21 +130,26 @@ def _check_tagged(words: Sequence[str], tags: Sequence[str] | None) -> None:
 
 
 def _value(row: Mapping[str, Any], name: str) -> Any:
-    """Returns the value of a column, also from nested mappings and lists."""
-    if name in row:
-        value = row[name]
-    else:
-        value = row
-        for part in name.split("."):
-            if isinstance(value, Mapping):
-                value = value.get(part)
-            elif isinstance(value, list) and part.isdecimal():
-                value = value[int(part)] if int(part) < len(value) else None
-            else:
-                value = None
+    """Returns the value of a column, which must be there."""
+    value = _find(row, name)
     if value is None:
         known = tuple(itertools.islice(_field_names(row), _MOST_FIELDS))
         raise _UnusableRow(f"no field {name!r}", _fields_there(name, known))
+    return value
+
+
+def _find(row: Mapping[str, Any], name: str) -> Any:
+    """Returns the value of a column, also from nested mappings and lists, or None."""
+    if name in row:
+        return row[name]
+    value: Any = row
+    for part in name.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal():
+            value = value[int(part)] if int(part) < len(value) else None
+        else:
+            value = None
     return value
 
 
@@ -170,6 +181,14 @@ def _extra(
     if not text.strip():
         raise _UnusableRow(f"field {name!r} is empty")
     return text
+
+
+def _if_given(row: Mapping[str, Any], name: str | None) -> str:
+    """Returns an optional text: empty if a column is missing, null or blank."""
+    if name is None or any(_find(row, column) is None for column in columns_in(name)):
+        return ""
+    text = _filled(row, name, _text, _spaced)
+    return text if text.strip() else ""
 
 
 def _filled(

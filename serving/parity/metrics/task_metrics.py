@@ -9,6 +9,7 @@ import numpy as np
 
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
+    EmbeddingObjective,
     FillsObjective,
     LabeledObjective,
     NumberObjective,
@@ -172,7 +173,7 @@ def make_task_metric(trained: TrainedRun, run_folder: Path) -> TaskMetric | None
     objective = trained.config.objective
     if isinstance(objective, TextObjective):
         return of_writing(trained, run_folder)
-    if isinstance(objective, SentencePairsConfig):
+    if isinstance(objective, SentencePairsConfig | EmbeddingObjective):
         return None
     signature = traits(objective).ids_signature
     questions = list(islice(labelled(trained, run_folder), MAX_EXAMPLES))

@@ -9,6 +9,7 @@ import numpy as np
 
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
+    EmbeddingObjective,
     FillsObjective,
     ImageObjective,
     PooledObjective,
@@ -54,7 +55,9 @@ def labelled(trained: TrainedRun, run_folder: Path) -> Iterator[ValidationExampl
     words = isinstance(objective, WordsObjective)
     target = make_word_parity(objective).target if words else "label"
     for record in records(run_folder, "validation"):
-        if isinstance(objective, SentencePairsConfig | TextObjective):
+        if isinstance(
+            objective, SentencePairsConfig | TextObjective | EmbeddingObjective
+        ):
             return
         if isinstance(objective, FillsObjective):
             yield from _hidden(trained, record)

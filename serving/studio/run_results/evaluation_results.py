@@ -21,7 +21,7 @@ _WIDEST_TABLE = 24
 _MOST_ERRORS = 20
 # Summaries of all targets, which stand beside the scores.
 _NUMBERS = (
-    *("loss", "unigram_entropy", "nats_below_unigram", "variance"),
+    *("loss", "unigram_entropy", "nats_below_unigram", "variance", "uniform_entropy"),
     *("predictions", "documents"),
 )
 

@@ -108,6 +108,12 @@ def test_model_that_is_left_out_has_its_place_at_the_objective() -> None:
             "objective.kind=prefix, whose tokens all see the whole prefix",
         ),
         (
+            TEXTS + "objective: {kind: contrastive_pairs}\n"
+            "export: {embedding_pooling: max}\n",
+            "f:6: export.embedding_pooling=max is not the pooling that "
+            "objective.kind=contrastive_pairs trains, model.pooler.kind=mean",
+        ),
+        (
             TEXTS + "model:\n  patches: {image_size: 64}\n",
             "f:6: model.patches: the model reads images, and the records of "
             "objective.kind=masked are texts. Remove `patches`",
@@ -139,6 +145,8 @@ def test_refused(text: str, message: str) -> None:
         TEXTS + "model: {num_segments: 1}\n",
         TEXTS + "model: {num_segments: 2}\n",
         TEXTS + "objective: {kind: prefix}\nmodel: {kind: decoder}\n",
+        TEXTS + "objective: {kind: contrastive_pairs}\n"
+        "model: {pooler: {kind: first}}\nexport: {embedding_pooling: first}\n",
         TEXTS + "objective: {kind: causal}\n"
         "model: {kind: decoder, attention: {kind: kernel}}\n",
         TEXTS + "objective: {kind: seq2seq, decoder_length: 512}\n"

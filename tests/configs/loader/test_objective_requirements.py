@@ -54,6 +54,22 @@ def load(tmp_path: Path, data: str, objective: str, tokenizer: str = ""):
             "needs target_text",
         ),
         (
+            '{kind: csv, path: "a.csv"}',
+            "{kind: contrastive_pairs}",
+            "needs second_text of each document",
+        ),
+        (
+            '{kind: csv, path: "a.csv", columns: {second_text: b}}',
+            "{kind: contrastive_pairs, hard_negatives: true}",
+            "data.source.columns={negative_text: COLUMN}",
+        ),
+        (
+            '{kind: csv, path: "a.csv", columns: {second_text: b, negative_text: c}}',
+            "{kind: contrastive_pairs}",
+            "data.source.columns.negative_text is read only with "
+            "objective.hard_negatives=true",
+        ),
+        (
             '{kind: conll, path: "a.conll"}',
             "{kind: regression}",
             "gives text and words and tags alone. Take a source",
@@ -82,6 +98,10 @@ def test_a_source_without_what_is_needed(tmp_path, source, objective, told) -> N
         (
             '{kind: tfrecord, path: "a", columns: {label: l}}',
             '{kind: text_to_text, source: "say: {text}", target: "{label}"}',
+        ),
+        (
+            '{kind: csv, path: "a", columns: {second_text: b, negative_text: c}}',
+            "{kind: contrastive_pairs, hard_negatives: true}",
         ),
         ('{kind: squad, path: "a"}', "{kind: span_qa}"),
         ('{kind: squad, path: "a"}', "{kind: causal}"),

@@ -49,6 +49,36 @@ IMAGES = "name: rules\ndata: {source: {kind: images, path: x}}\n"
             "at least 68 is needed",
         ),
         (
+            TEXT,
+            ["objective.kind=contrastive_pairs", "training={steps: 9, batch_size: 1}"],
+            "training.batch_size=1 in training.accumulation=1 micro-batches is one "
+            "pair each",
+        ),
+        (
+            TEXT,
+            [
+                "objective.kind=contrastive_pairs",
+                "training={steps: 9, batch_size: 8, accumulation: 8}",
+            ],
+            "training.batch_size=8 in training.accumulation=8 micro-batches",
+        ),
+        (
+            TEXT,
+            [
+                "objective.kind=contrastive_pairs",
+                "training={steps: 9, label_smoothing: 0.1}",
+            ],
+            "training.label_smoothing=0.1 .* predicts a vector",
+        ),
+        (
+            TEXT,
+            [
+                "objective.kind=contrastive_pairs",
+                "training={steps: 9, distillation: {teacher: runs/x}}",
+            ],
+            "training.distillation compares predictions with a teacher's",
+        ),
+        (
             IMAGES,
             [
                 "objective={kind: image_classification, labels: [a, b]}",
@@ -104,6 +134,11 @@ def test_refused(text: str, overrides: list[str], told: str) -> None:
             "data.layout={kind: bucketed, lengths: [64, 128]}",
         ],
         ["objective.kind=span_qa", "data.sequence_length=68"],
+        [
+            "objective.kind=contrastive_pairs",
+            "training={steps: 9, batch_size: 8, accumulation: 4}",
+            "data.layout={kind: bucketed, lengths: [64, 128]}",
+        ],
         ["data.validation_source={kind: jsonl, path: y}"],
         ["data.validation_source="],
     ],

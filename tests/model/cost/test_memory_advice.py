@@ -6,7 +6,8 @@ from dataclasses import replace
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.configs.schema.data import DataConfig
-from transbeam.configs.schema.model import DecoderConfig
+from transbeam.configs.schema.model import DecoderConfig, EncoderConfig
+from transbeam.configs.schema.objectives.contrastive import ContrastivePairsConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.configs.schema.optimizers import AdafactorConfig
 from transbeam.configs.schema.run import RunConfig
@@ -53,6 +54,21 @@ def test_replicas_share_the_batch() -> None:
     there = Memory("a card", training_need(with_keys(batch_size=3, accumulation=3)))
     told = advice(RUN, there, replicas=4)
     assert "enough:\n  training.accumulation=3: " in told
+
+
+def test_pairs_are_several_sequences_and_are_never_alone_in_a_micro_batch() -> None:
+    run = replace(
+        RUN,
+        objective=ContrastivePairsConfig(hard_negatives=True),
+        model=EncoderConfig(),
+        training=TrainingConfig(steps=100, batch_size=8),
+    )
+    pairs = replace(run, objective=ContrastivePairsConfig())
+    assert count_cost(run)["batch_size"] == 24
+    assert training_need(pairs) < training_need(run) < 1.5 * training_need(pairs)
+    told = advice(run, Memory("a toy", 1_000_000))
+    assert "  training.accumulation=4: " in told
+    assert "  training.accumulation=2: " in advice(run, Memory("a toy", 1_000_000), 2)
 
 
 def test_where_nothing_helps_it_says_so() -> None:

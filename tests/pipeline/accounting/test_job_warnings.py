@@ -4,6 +4,7 @@ from typing import Any
 
 from transbeam.configs.cli.console import Console
 from transbeam.configs.schema.data import DataConfig
+from transbeam.configs.schema.objectives.contrastive import ContrastivePairsConfig
 from transbeam.configs.schema.objectives.supervised import (
     SpanQAConfig,
     TokenClassificationConfig,
@@ -53,3 +54,16 @@ def test_tags_that_are_not_read_as_entities_are_named() -> None:
     objective = TokenClassificationConfig(labels=labels)
     said = warned({**RESULT, "truncated": None}, objective=objective)
     assert said.startswith("objective.labels look like entity tags, except [CLS]")
+
+
+def test_hard_negatives_that_no_document_has_are_named() -> None:
+    result = {**RESULT, "truncated": None}
+    objective = ContrastivePairsConfig(hard_negatives=True)
+    said = warned(result, objective=objective)
+    assert said.startswith("objective.hard_negatives=true, and no document has a hard")
+    counts = {**result["counts"], "hard_negatives": {"train": 3}}
+    console = Warned()
+    data = DataConfig(source=TextSourceConfig(path="a.txt"))
+    run = RunConfig(name="a", data=data, objective=objective)
+    warn_of_losses(console, run, {**result, "counts": counts})
+    assert console.said == []

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from transbeam.pipeline.documents.document import Document, document_key
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 
+TEXT_FIELDS = ("text", "second_text", "target_text", "negative_text")
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 DOCUMENTS = st.builds(
     Document,
@@ -22,16 +23,15 @@ DOCUMENTS = st.builds(
     image=st.binary(max_size=12),
     image_shape=st.sampled_from([(), (2, 2, 3)]),
     messages=st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple),
+    negative_text=TEXTS,
 )
 
 
 def documents_in(batch: DocumentBatch) -> list[Document]:
     columns = {
-        name: batch.values(name)
-        for name in Document._fields
-        if name not in ("text", "second_text", "target_text")
+        name: batch.values(name) for name in Document._fields if name not in TEXT_FIELDS
     }
-    for name in ("text", "second_text", "target_text"):
+    for name in TEXT_FIELDS:
         columns[name] = [text.decode("utf-8") for text in batch.texts(name)]
     for name in ("words", "tags", "image_shape"):
         columns[name] = [tuple(value) for value in columns[name]]
@@ -85,6 +85,15 @@ def test_every_field_of_a_document_is_in_its_key() -> None:
         Document("text", "a.txt", 0, answers=((0, "x"),)),
         Document("text", "a.txt", 0, image=b"x", image_shape=(1, 1, 1)),
         Document("text", "a.txt", 0, image=b"y", image_shape=(1, 1, 1)),
+        Document("text", "a.txt", 0, negative_text="x"),
     ]
     assert len({document_key(document) for document in variants}) == len(variants)
     assert document_key(Document("text", "b.txt", 9)) == document_key(plain)
+
+
+def test_documents_without_a_hard_negative_keep_the_keys_of_older_versions() -> None:
+    """By the key a document is in its split, in the same place of its shard."""
+    pair = Document("a", "f", 0, second_text="b", label="c")
+    pair = pair._replace(image=b"x", image_shape=(1, 1, 1))
+    assert document_key(pair) == 0x2A4F0B8E13F49DA3
+    assert document_key(pair._replace(negative_text="n")) != 0x2A4F0B8E13F49DA3

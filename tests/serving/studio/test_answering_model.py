@@ -186,7 +186,11 @@ def test_a_tflite_file_predicts_the_same(kind, make, tmp_path):
     assert keras.written == tflite.written
 
 
-def test_a_model_of_images_says_so(make):
-    _, model = make("image_classification")
-    with pytest.raises(StudioError, match="images"):
-        model.answer({})
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("image_classification", "images"), ("contrastive_pairs", "predicts nothing")],
+)
+def test_a_model_without_predictions_for_texts_says_so(make, kind, told):
+    _, model = make(kind)
+    with pytest.raises(StudioError, match=told):
+        model.answer({"text": SHORT})

@@ -69,6 +69,7 @@ REAL = {
     "pair_regression": (".numbers dd", 1),
     "token_classification": ("tbody tr", 4),
     "span_qa": (".numbers dd", 2),
+    "contrastive_pairs": (".numbers dd", 2),
     "image_classification": (".bars li", 2),
 }
 PAIRS = ("pair_classification", "pair_regression", "sentence_pairs")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.trainer.batches import OBJECTIVES, random_batch, small_model
+from tests.trainer.batches import OBJECTIVES, PAIRS, random_batch, small_model
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.adaptation import LoraWeightsConfig
 from transbeam.configs.schema.distillation import DistillationConfig
@@ -76,7 +76,7 @@ class Training:
         **keys,
     ):
         config = TrainingConfig(steps=100, batch_size=8, **keys)
-        objective = OBJECTIVES[kind]
+        objective = {**OBJECTIVES, PAIRS.kind: PAIRS}[kind]
         keras.utils.set_random_seed(1)
         with workers.scope():
             self.model = small_model(objective, dropout=dropout, dtype=config.precision)
@@ -162,6 +162,21 @@ def quick() -> None:
 def objectives() -> None:
     for kind in OBJECTIVES:
         compare(two_replicas(), kind, three_batches(kind), clip_norm=None)
+
+
+def pairs() -> None:
+    """Pairs are compared on their replica in training, and all in an evaluation."""
+    one = Training(ALONE, PAIRS.kind, accumulation=4, clip_norm=None)
+    several = Training(two_replicas(), PAIRS.kind, accumulation=2, clip_norm=None)
+    before = several.values()
+    for seed in range(3):
+        batch = random_batch(PAIRS, 8, seed)
+        same(one.update(batch), several.update(batch), rtol=2e-5, atol=1e-6)
+    same(one.values(), several.values(), atol=2e-5)
+    after = several.values()
+    assert any(np.abs(a - b).max() > 1e-3 for a, b in zip(before, after, strict=True))
+    odd = random_batch(PAIRS, 5, seed=9)
+    same(one.forward(odd), several.forward(odd), atol=2e-5)
 
 
 def optimizers() -> None:

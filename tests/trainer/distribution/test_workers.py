@@ -141,7 +141,7 @@ def run(backend: str, *cases: str) -> None:
 # Each where its backend is tested: `make test` and `make test-jax`.
 @pytest.mark.parametrize("backend", [keras.backend.backend()])
 def test_two_replicas_are_as_one_device(backend) -> None:
-    run(backend, "devices", "quick")
+    run(backend, "devices", "quick", "pairs")
 
 
 @pytest.mark.thorough(instead="test_two_replicas_are_as_one_device")

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer.batches import LABELS, OBJECTIVES, random_batch, small_model
+from transbeam.configs.schema.objectives.contrastive import ContrastivePairsConfig
 from transbeam.configs.schema.objectives.supervised import TokenClassificationConfig
 from transbeam.trainer.evaluation.evaluation_loop import (
     Evaluation,
@@ -21,7 +22,7 @@ from transbeam.trainer.metrics.classification import ClassificationScores
 from transbeam.trainer.metrics.confidence_intervals import Interval
 from transbeam.trainer.metrics.entity_f1 import TaggingScores
 from transbeam.trainer.metrics.language_modeling import TokenAccuracy
-from transbeam.trainer.objectives.baselines import unigram_entropy
+from transbeam.trainer.objectives.baselines import read_baseline, unigram_entropy
 from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.objectives.objective_metrics import Scorer, make_scorers
 from transbeam.trainer.objectives.targets import Target, make_targets
@@ -195,3 +196,45 @@ def test_what_is_said_of_a_loss(score, loss, said) -> None:
         scores={score: Interval(0.5, 0.4, 0.6)},
     )
     assert said in describe(evaluation)
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"), [(0.6, "has learned to tell"), (0.8, "has NOT learned to tell")]
+)
+def test_what_is_said_of_pairs(loss, said) -> None:
+    evaluation = Evaluation(
+        loss=loss,
+        uniform_entropy=0.7,
+        predictions=100,
+        parts={},
+        scores={"mean_reciprocal_rank": Interval(0.5, 0.4, 0.6)},
+    )
+    told = describe(evaluation)
+    assert f"uniform entropy 0.700: the model {said}" in told
+    assert told.endswith("mean reciprocal rank 0.500 (0.400 to 0.600) of 100 pairs")
+    assert read_baseline(evaluation.as_json()).loss == 0.7
+
+
+def test_an_evaluation_of_pairs() -> None:
+    """Of three pairs two partners are first, in batches of two and of one."""
+    hashes = np.arange(1, 13, dtype="int32").reshape(3, 2, 2)
+    texts = np.array([[1, 0], [0, 1], [1, 0]], "float32")
+    partners = np.array([[0, 1], [0.6, 0.8], [0, 1]], "float32")
+    vectors = np.stack([texts, partners], axis=1)
+    batches = tf.data.Dataset.from_tensor_slices(
+        {"text_hashes": hashes, "vectors": vectors}
+    ).batch(2)
+    config = ContrastivePairsConfig(scale=1.0)
+    targets = make_targets(config)
+    loss = Loss(targets)
+
+    def compared(batch):
+        return loss.answers({"embedding": batch["vectors"]}, batch)
+
+    found = evaluate(compared, targets, make_scorers(config), batches, seed=1)
+    costs = [np.log(1 + np.exp(0.6)), np.log(1 + np.exp(0.2)), 0.0]
+    assert found.loss == pytest.approx(np.mean(costs), rel=1e-5)
+    assert found.accuracy == pytest.approx(1 / 3)
+    assert found.scores["mean_reciprocal_rank"].score == pytest.approx(2 / 3)
+    assert found.uniform_entropy == pytest.approx(2 * np.log(2) / 3)
+    assert found.perplexity is None

@@ -10,6 +10,7 @@ import tensorflow as tf
 import transbeam
 from tests.model.weights.hugging_face_checkpoints import CASES
 from tests.small_run import paragraphs
+from tests.trainer.conftest import eagerly
 from tests.trainer.importing.hugging_face_checkpoints import PIECES, write_bert
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.yaml_config import load_run
@@ -310,3 +311,47 @@ def test_trained_on_it_is_a_masked_model_again(command, tmp_path):
     expected = tensors["embeddings.token_type_embeddings.weight"]
     np.testing.assert_allclose(table, expected, rtol=0, atol=1e-6)
     assert len(PIECES) == trained.tokenizer.vocabulary_size
+
+
+@eagerly
+@pytest.mark.parametrize(
+    "adaptation",
+    [
+        "{kind: all}",
+        pytest.param("{kind: lora, rank: 2}", marks=pytest.mark.thorough),
+    ],
+)
+def test_training_on_pairs_begins_with_the_vectors_of_the_folder(
+    command, tmp_path, monkeypatch, adaptation
+):
+    """After an update at a learning rate of almost 0 they are still the same."""
+    monkeypatch.chdir(tmp_path)
+    folder = write(tmp_path / "theirs", more=(NORMALIZE,), length=9)
+    assert command("import", folder, "--run", "runs/theirs")["code"] == 0
+    letters = "abcdefghijklmnop"
+    rows = [f"{one} {two},{two}" for one in letters for two in letters if one != two]
+    Path("pairs.csv").write_text("\n".join(["text,other", *rows]))
+    Path("own.yaml").write_text(
+        "name: own\n"
+        "data:\n"
+        "  source: {kind: csv, path: pairs.csv, columns: {second_text: other}}\n"
+        "  sequence_length: 9\n"
+        "objective: {kind: contrastive_pairs}\n"
+        "model: {init_from: runs/theirs, pooler: {kind: mean, projection: false}}\n"
+        "training:\n"
+        "  steps: 1\n"
+        "  batch_size: 8\n"
+        "  schedule: {kind: constant, peak: 1e-9, warmup_steps: 0}\n"
+        f"  adaptation: {adaptation}\n"
+        "export: {normalize_embeddings: true, embedding_length: 9}\n"
+    )
+    assert command("data", "own.yaml", "--workers", 1)["code"] == 0
+    assert command("train", "own.yaml")["code"] == 0
+    found = [
+        make_signature_task(load_trained(Path("runs") / run))
+        .endpoints()["embed"]
+        .function(tf.constant(TEXTS))["embedding"]
+        .numpy()
+        for run in ("theirs", "own")
+    ]
+    np.testing.assert_allclose(*found, atol=1e-5)

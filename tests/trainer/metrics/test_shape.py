@@ -18,6 +18,7 @@ from transbeam.trainer.metrics.language_modeling import (
     Perplexity,
     TokenAccuracy,
 )
+from transbeam.trainer.metrics.ranking import RankingScores
 from transbeam.trainer.metrics.regression import RegressionScores
 from transbeam.trainer.metrics.squad import SpanAnswerScores
 
@@ -41,6 +42,10 @@ def sums(rng: np.random.Generator, count: int) -> tuple[np.ndarray, ...]:
 def guesses(rng: np.random.Generator, count: int) -> tuple[np.ndarray, ...]:
     targets = rng.normal(2.0, 1.0, count)
     return targets + rng.normal(0.0, 0.5, count), targets
+
+
+def ranks(rng: np.random.Generator, count: int) -> tuple[np.ndarray, ...]:
+    return (rng.geometric(0.4, count),)
 
 
 def texts(rng: np.random.Generator, count: int) -> tuple[list[str], list[str]]:
@@ -85,6 +90,7 @@ TABLE = {
     "regression": Row(
         RegressionScores(), guesses, {"mse", "mae", "r_squared", "pearson_correlation"}
     ),
+    "ranking": Row(RankingScores(), ranks, {"accuracy", "mean_reciprocal_rank"}),
     "answers": Row(SpanAnswerScores(), answers, {"exact_match", "f1"}),
     "BLEU": Row(BLEU(), texts, {"bleu"}),
     "BLEU of words": Row(BLEU("none", lowercase=True), texts, {"bleu"}),

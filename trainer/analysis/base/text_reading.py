@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +90,7 @@ def unpack_documents(records: Row) -> Iterator[Row]:
             for name in _TOKENS
             if f"{side}{name}" in records
         }
-        record = cells[0][0] // records[f"{sides[0]}document_ids"].shape[1]
+        record = cells[0][0] // prod(records[f"{sides[0]}document_ids"].shape[1:])
         yield row | {name: values[record] for name, values in whole.items()}
 
 

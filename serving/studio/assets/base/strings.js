@@ -383,6 +383,7 @@ export const TEXT = {
       input_wait: "waiting for input",
       unigram_entropy: "unigram entropy",
       nats_below_unigram: "nats below it",
+      uniform_entropy: "uniform entropy",
     },
     at: (place) => `at ${place}`,
     curve: (name, first, last, count) => `${name} from ${first} to ${last} in ${count} points`,

@@ -29,6 +29,31 @@ def test_all_columns():
     ) == Document("one", "a.jsonl", 7, "two", "three", "four")
 
 
+@pytest.mark.parametrize(
+    ("row", "negative"),
+    [
+        ({"c": "three"}, "three"),
+        ({"c": ["a", "list"]}, "a list"),
+        ({"c": None}, ""),
+        ({"c": " "}, ""),
+        ({}, ""),
+    ],
+    ids=str,
+)
+def test_a_hard_negative_may_be_missing(row, negative):
+    row = {"a": "one", "b": "two", **row}
+    found = document(row, text="a", second_text="b", negative_text="c")
+    assert found.negative_text == negative
+    found = document(row, text="a", second_text="b", negative_text="not {c}")
+    assert found.negative_text == (f"not {negative or ' '}" if row.get("c") else "")
+
+
+def test_a_hard_negative_that_is_no_text_is_wrong():
+    row = {"a": "one", "b": "two", "c": 3}
+    why = reason(row, text="a", second_text="b", negative_text="c")
+    assert why == "field 'c' is not text"
+
+
 def test_dots_reach_into_nested_values_but_a_whole_name_goes_first():
     row = {
         "translation": {"en": "yes", "de": "ja"},

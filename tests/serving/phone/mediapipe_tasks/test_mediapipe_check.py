@@ -51,7 +51,8 @@ def test_what_is_taken():
 def test_a_task_without_a_client(objective):
     message = (
         rf"objective\.kind={objective.kind}: .*no client.*TextClassifier, for "
-        r"objective\.kind=classification, and TextEmbedder, for masked\. .*plain TFLite"
+        r"objective\.kind=classification, and TextEmbedder, for masked and "
+        r"contrastive_pairs\. .*plain TFLite"
     )
     with pytest.raises(ConfigError, match=message):
         check_mediapipe(replace(TINY, objective=objective), wordpiece())

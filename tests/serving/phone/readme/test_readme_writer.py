@@ -129,6 +129,7 @@ CASES = {
     "pair_regression": lambda: segmented(PairRegressionConfig(), examples=PAIR),
     "masked": lambda: tiny("masked", examples=("the [MASK] of a [MASK] .",)),
     "embed": embedding,
+    "contrastive_pairs": lambda: tiny("contrastive_pairs", examples=(LONG,)),
     "token_classification": tagging,
     "span_qa": answering,
     "image_classification": lambda: tiny("vit_base"),
@@ -247,13 +248,13 @@ def expected(trained, folder):
     texts = [tf.constant([text]) for text in texts_of(folder)]
     if kind in ("regression", "pair_regression"):
         return [(float(task.answer_inputs(*texts)["score"][0]), "")]
-    if kind == "masked":
+    if kind in ("masked", "contrastive_pairs"):
         one, other = (
             task.embedder.embed(text)["embedding"].numpy()[0]
             for text in (*texts, tf.constant(["Another text."]))
         )
         cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
-        if not trained.has_head:
+        if not trained.has_head or kind == "contrastive_pairs":
             return [(cosine, "cosine")]
         found = task.fill_masks(*texts)
         scores, fills = (found[n].numpy()[0].ravel() for n in ("scores", "fills"))
