@@ -1,10 +1,12 @@
-"""Text embedding signatures of encoders, masked language models included."""
+"""Text embedding signatures of encoders and decoders, language models included."""
 
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from transbeam.model.stack.layer_stack import LayerStack
+from transbeam.pipeline.tokenizers.base.text_frame import embedding_frame
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
@@ -30,7 +32,8 @@ class Embedder:
         self.normalize = export.normalize_embeddings
         longest = trained.config.model.max_sequence_length
         self.max_length = min(export.embedding_length or longest, longest)
-        self.encoder = TextEncoder(self.tokenizer, self.max_length)
+        frame = embedding_frame(trained.config, self.tokenizer.special)
+        self.encoder = TextEncoder(self.tokenizer, self.max_length, frame)
 
     def phone_endpoint(self) -> Endpoint:
         """Returns the signature that takes the token ids of one text."""
@@ -39,8 +42,7 @@ class Embedder:
     def embed(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Computes one embedding per text by pooling the last hidden states.
 
-        `[CLS]` and `[SEP]` count as tokens, so that the empty text has an embedding,
-        too.
+        Special tokens count as tokens, so that the empty text has an embedding, too.
 
         Args:
             text: string (B,), any bytes.
@@ -70,6 +72,11 @@ class Embedder:
         if self.pooling == "first":
             return vectors[:, 0]
         real = tf.expand_dims(padding_mask, axis=2)
+        if self.pooling in ("last", "end_token"):
+            places = tf.range(1, tf.shape(vectors)[1] + 1)[None, :, None] * real
+            last = tf.reduce_max(places, axis=1, keepdims=True)
+            chosen = (places == last) & (real > 0)
+            return tf.reduce_sum(tf.where(chosen, vectors, 0.0), axis=1)
         if self.pooling == "max":
             least = tf.fill(tf.shape(vectors), vectors.dtype.min)
             return tf.reduce_max(tf.where(real > 0, vectors, least), axis=1)
@@ -80,7 +87,7 @@ class Embedder:
 
 
 class EmbeddingTask:
-    """The signatures of an encoder whose head was not trained.
+    """The signatures of an encoder or a decoder whose head was not trained.
 
     - `serving_default` and `embed`: `text`, string (B,) → `embedding`; see
       `Embedder.embed`.
@@ -146,16 +153,20 @@ def tokenized(encoder: TextEncoder, text: tf.Tensor) -> dict[str, tf.Tensor]:
 
 
 def find_body(model: keras.Model) -> keras.Model:
-    """Returns the encoder of a masked language model, with shared weights.
+    """Returns a language model without its output layer, with shared weights.
 
     Args:
-        model: A model built by `build_model`, for rows that are not packed.
+        model: A masked or causal language model built by `build_model`, for rows that
+            are not packed.
 
     Returns:
         A model with the same inputs as the given model except `masked_positions`, and
         with the output `sequence_output` (B, T, D).
     """
-    sequence_output = model.get_layer("masked_tokens").input[0]
-    inputs = dict(model.input)
-    del inputs["masked_positions"]
-    return keras.Model(inputs, {"sequence_output": sequence_output}, name="encoder")
+    inputs = {name: x for name, x in model.input.items() if name != "masked_positions"}
+    if "masked_positions" in model.input:
+        x, name = model.get_layer("masked_tokens").input[0], "encoder"
+    else:
+        stack = LayerStack.from_model(model)
+        x, name = (stack.final_norm or stack.blocks[-1]).output, "decoder"
+    return keras.Model(inputs, {"sequence_output": x}, name=name)
