@@ -49,15 +49,12 @@ class KerasEmbedder:
         """Computes the embedding of one text's ids, float32 (D,)."""
         row = {"token_ids": ids[np.newaxis], "padding_mask": np.ones_like(ids)[None]}
         vectors = np.asarray(self.body(row, training=False)["sequence_output"])[0]
-        match self.pooling:
-            case "first":
-                vector = vectors[0]
-            case "last" | "end_token":
-                vector = vectors[-1]
-            case "max":
-                vector = vectors.max(axis=0)
-            case "mean":
-                vector = vectors.mean(axis=0)
+        if self.pooling == "mean":
+            vector = vectors.mean(axis=0)
+        elif self.pooling == "max":
+            vector = vectors.max(axis=0)
+        else:
+            vector = vectors[0 if self.pooling == "first" else -1]
         return vector / np.linalg.norm(vector) if self.normalize else vector
 
 

@@ -64,7 +64,7 @@ def records(request, tmp_path_factory) -> Invocation:
     """A finished data job of each case, and a model and a training for it."""
     made = finished(request.param)
     kind = made.config.objective.kind
-    model = MODEL.format(kind=TRAITS[kind].model)
+    model = MODEL.format(kind=TRAITS[kind].models[0])
     if TRAITS[kind].has_segments:
         model += "  num_segments: 2\n"
     if kind == "image_classification":

@@ -191,9 +191,9 @@ class Tokenizer(json: String) {
     /**
      * Returns a pair of texts with its special tokens and padding.
      *
-     * An encoder's pair is `[CLS] first [SEP] second [SEP]`. A pair that is too long is truncated longest-first: at the end of its longer text
-     * until both are equally long, then at the ends of both in turn, the second text
-     * first.
+     * An encoder's pair is `[CLS] first [SEP] second [SEP]`. If it is too long it is
+     * truncated longest-first: at the end of its longer text until both are equally
+     * long, then at the ends of both in turn, the second text first.
      *
      * @throws IllegalArgumentException The vocabulary has no special tokens, or
      * `length` is too small.

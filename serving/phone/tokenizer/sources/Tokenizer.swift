@@ -187,9 +187,9 @@ public final class Tokenizer {
 
     /// Returns a pair of texts with its special tokens and padding.
     ///
-    /// An encoder's pair is `[CLS] first [SEP] second [SEP]`. A pair that is too long is truncated longest-first: at the end of its longer
-    /// text until both are equally long, then at the ends of both in turn, the second
-    /// text first. Throws `badRequest` if the vocabulary has no special tokens, or
+    /// An encoder's pair is `[CLS] first [SEP] second [SEP]`. If it is too long it is
+    /// truncated longest-first: at the end of its longer text until both are equally
+    /// long, then at the ends of both in turn, the second text first. Throws `badRequest` if the vocabulary has no special tokens, or
     /// `length` is too small.
     public func framePair(_ first: [Int], _ second: [Int], length: Int) throws -> Row {
         let around = try frameOf(length, texts: 2)

@@ -179,9 +179,9 @@ class Tokenizer:
     ) -> Row:
         """Returns a pair of texts with its special tokens and padding.
 
-        An encoder's pair is `[CLS] first [SEP] second [SEP]`. A pair that is too long is truncated longest-first: at the end of the longer
-        text until both texts have the same length, then alternately at the ends of both
-        texts, the second text first.
+        An encoder's pair is `[CLS] first [SEP] second [SEP]`. If it is too long it is
+        truncated longest-first: at the end of the longer text until both texts have the
+        same length, then alternately at the ends of both texts, the second text first.
 
         Raises:
             ValueError: The vocabulary has no special tokens, or `length` is too small.
