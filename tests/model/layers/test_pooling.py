@@ -110,6 +110,7 @@ def test_gradients_reach_real_tokens_only(kind):
         "first": [[1, 2], [0, 0]],
         "mean": [[0.5, 1], [0.5, 1]],
         "max": [[0, 0], [1, 2]],
+        "last": [[0, 0], [1, 2]],
     }
     if kind == "attention":
         # The weights come from the query: d pooled / d query by differences.
@@ -126,8 +127,8 @@ def test_gradients_reach_real_tokens_only(kind):
 
 
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(ConfigError, match="kind='last' is not one of"):
-        Pooling("last")
+    with pytest.raises(ConfigError, match="kind='middle' is not one of"):
+        Pooling("middle")
 
 
 @pytest.mark.parametrize(

@@ -125,9 +125,7 @@ def test_their_heads_on_decoders_read_the_last_token_alone(tmp_path, pooler, tol
     model = build_model(config, checkpoint.objective, checkpoint.vocabulary_size)
     description = replace(checkpoint.description, config=config)
     with pytest.raises(ArtifactError, match=re.escape(told)):
-        export_checkpoint(
-            variables_by_path(model), description, tmp_path, family="gpt2"
-        )
+        export_checkpoint(variables_by_path(model), description, tmp_path)
 
 
 def test_a_decoders_default_is_the_last_token(tmp_path):
