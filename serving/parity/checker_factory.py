@@ -23,6 +23,7 @@ from transbeam.configs.schema.objectives.supervised import (
 )
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checker import ParityChecker
+from transbeam.serving.parity.causal import CausalParityChecker
 from transbeam.serving.parity.embedding import EmbeddingParityChecker
 from transbeam.serving.parity.generation import GenerationParityChecker
 from transbeam.serving.parity.image import ImageParityChecker
@@ -44,9 +45,10 @@ def make_parity_checker(trained: TrainedRun, run_folder: Path) -> ParityChecker:
             texts.
     """
     objective = trained.config.objective
+    if not trained.has_head:
+        return EmbeddingParityChecker.from_run(trained, run_folder)
     if isinstance(objective, FillsObjective):
-        kind = MaskedParityChecker if trained.has_head else EmbeddingParityChecker
-        return kind.from_run(trained, run_folder)
+        return MaskedParityChecker.from_run(trained, run_folder)
     if isinstance(objective, SentencePairsConfig):
         return TextParityChecker.from_run(as_classifier(trained), run_folder)
     if isinstance(objective, ImageObjective):
@@ -68,5 +70,7 @@ def _generation_checker(objective: TextObjective) -> type[GenerationParityChecke
             return PrefixParityChecker
         case SpanCorruptionConfig():
             return SpanCorruptionParityChecker
-        case CausalConfig() | Seq2SeqConfig() | TextToTextConfig():
+        case CausalConfig():
+            return CausalParityChecker
+        case Seq2SeqConfig() | TextToTextConfig():
             return GenerationParityChecker
