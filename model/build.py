@@ -24,12 +24,16 @@ from transbeam.configs.schema.objectives.objective import (
     NumericObjective,
     Objective,
     PooledObjective,
-    Seq2SeqObjective,
     SpanObjective,
     TextObjective,
     TokenChoiceObjective,
 )
-from transbeam.model.decoder import build_decoder
+from transbeam.configs.schema.objectives.traits import traits
+from transbeam.model.decoder import (
+    build_decoder,
+    build_decoder_body,
+    decoder_spec,
+)
 from transbeam.model.encoder import build_encoder
 from transbeam.model.functional.input_validation import CheckedModel, ids
 from transbeam.model.seq2seq import build_seq2seq
@@ -38,6 +42,7 @@ from transbeam.model.task_heads import classify, embed, estimate, predict_masked
 
 __all__ = [
     "build_decoder",
+    "build_decoder_body",
     "build_embedder",
     "build_encoder",
     "build_model",
@@ -106,19 +111,19 @@ def build_model(
             "alone by build_encoder(config, vocabulary_size), or give the objective "
             "that a new head is for"
         )
+    if config.kind not in traits(objective).models:
+        raise _does_not_fit(config, objective)
     options = {"packed": packed, "dtype": dtype, "seed": seed}
     if isinstance(config, EncoderConfig):
         options["segments"] = segments
         return _build_on_encoder(config, objective, vocabulary_size, options)
     if isinstance(config, DecoderConfig):
         if not isinstance(objective, DecoderObjective):
-            raise _does_not_fit(config, objective)
+            return _build_on_decoder(config, objective, vocabulary_size, options)
         prefix = isinstance(objective, PrefixConfig)
         model = build_decoder(config, vocabulary_size, prefix=prefix, **options)
         name = "language_model"
     else:
-        if not isinstance(objective, Seq2SeqObjective):
-            raise _does_not_fit(config, objective)
         model = build_seq2seq(config, vocabulary_size, **options)
         name = "sequence_to_sequence"
     return CheckedModel(model.input, {"logits": model.output["logits"]}, name=name)
@@ -184,15 +189,11 @@ def _build_on_encoder(
     elif isinstance(objective, SentencePairsConfig):
         name = "masked_language_model"
         outputs["pair_logits"] = classify(plan, "pair_classifier", 2, x)
-    elif isinstance(objective, LabeledObjective):
-        name = "classifier_model"
-        outputs["logits"] = classify(plan, "classifier", len(objective.labels), x)
-    elif isinstance(objective, NumericObjective):
-        name = "regression_model"
-        outputs["score"] = estimate(plan, "regressor", x)
-    elif isinstance(objective, TokenChoiceObjective):
-        name = "tagger"
-        outputs["logits"] = classify(plan, "token_classifier", len(objective.labels), x)
+    elif isinstance(
+        objective, LabeledObjective | NumericObjective | TokenChoiceObjective
+    ):
+        name, answers = _read_answer(plan, objective, x)
+        outputs |= answers
     elif isinstance(objective, SpanObjective):
         name = "reader"
         scores = classify(plan, "span_classifier", 2, x)
@@ -215,6 +216,47 @@ def _pooler(config: EncoderConfig, objective: Objective) -> PoolerConfig | None:
     if isinstance(objective, PooledObjective):
         return config.pooler or PoolerConfig()
     return None
+
+
+def _build_on_decoder(
+    config: DecoderConfig, objective: Objective, vocabulary_size: int, options: dict
+) -> keras.Model:
+    """Builds a head on a decoder; that of a whole text has no bias, as in GPT.
+
+    References:
+        - [Radford et al., 2018](https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf),
+          equation 3
+    """
+    if not isinstance(
+        objective, LabeledObjective | NumericObjective | TokenChoiceObjective
+    ):
+        raise _does_not_fit(config, objective)
+    is_pooled = isinstance(objective, PooledObjective)
+    config = replace(config, pooler=config.text_pooler if is_pooled else None)
+    body = build_decoder_body(config, vocabulary_size, **options)
+    x = body.output["pooled_output" if is_pooled else "sequence_output"]
+    plan = decoder_spec(config, dtype=options["dtype"], seed=options["seed"])
+    name, outputs = _read_answer(plan, objective, x, use_bias=not is_pooled)
+    return CheckedModel(body.input, outputs, name=name)
+
+
+def _read_answer(
+    plan: StackSpec,
+    objective: LabeledObjective | NumericObjective | TokenChoiceObjective,
+    x: keras.KerasTensor,
+    *,
+    use_bias: bool = True,
+) -> tuple[str, dict[str, keras.KerasTensor]]:
+    """Returns the name of a model with a head, and the outputs of the head."""
+    if isinstance(objective, NumericObjective):
+        score = estimate(plan, "regressor", x, use_bias=use_bias)
+        return "regression_model", {"score": score}
+    number = len(objective.labels)
+    if isinstance(objective, TokenChoiceObjective):
+        logits = classify(plan, "token_classifier", number, x, use_bias=use_bias)
+        return "tagger", {"logits": logits}
+    logits = classify(plan, "classifier", number, x, use_bias=use_bias)
+    return "classifier_model", {"logits": logits}
 
 
 def _does_not_fit(config: Model, objective: Objective) -> ConfigError:

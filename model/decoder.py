@@ -1,5 +1,7 @@
 """The decoder: embeddings, a stack of causal blocks, and next-token logits."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -20,6 +22,7 @@ from transbeam.model.stack.layer_stack import (
     build_token_embedding,
 )
 from transbeam.model.stack.stack_spec import StackSpec
+from transbeam.model.task_heads import pool
 
 
 def build_decoder(
@@ -63,14 +66,7 @@ def build_decoder(
         - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), figure 4 (prefix)
     """
     # === Layers ===
-    plan = StackSpec(
-        config=config,
-        attention=config.attention,
-        num_layers=config.num_layers,
-        causal=True,
-        dtype=dtype,
-        seed=seed,
-    )
+    plan = decoder_spec(config, dtype=dtype, seed=seed)
     token_embedding = build_token_embedding(plan, vocabulary_size)
     stack = LayerStack.build(
         plan, embedding_projection=build_embedding_projection(plan)
@@ -80,14 +76,101 @@ def build_decoder(
     inputs = token_inputs(packed=packed)
     if prefix:
         inputs["prefix_mask"] = ids("prefix_mask")
-    x = token_embedding(inputs["token_ids"])
-    x = stack.embed(x, inputs.get("position_ids"))
-    x = stack.run(x, collect_sequence_info(inputs))
+    x = _run(stack, token_embedding, inputs["token_ids"], collect_sequence_info(inputs))
     outputs = {
         "sequence_output": x,
         "logits": score_tokens(plan, config, token_embedding, x),
     }
     return CheckedModel(inputs, outputs, name="decoder")
+
+
+def build_decoder_body(
+    config: DecoderConfig,
+    vocabulary_size: int,
+    *,
+    packed: bool = False,
+    dtype: str | None = None,
+    seed: int | None = 0,
+) -> keras.Model:
+    """Builds a decoder without its output layer, for heads and text embeddings.
+
+    Rows may be padded on either side: positions count real tokens, so that a text has
+    the same vectors wherever it stands in its row.
+
+    Shapes: as in `build_decoder`.
+
+    Args:
+        config: The `model` section of a run.
+        vocabulary_size: `V`.
+        packed: See `build_encoder`.
+        dtype: See `build_encoder`.
+        seed: See `build_encoder`.
+
+    Returns:
+        A functional model with the inputs of `build_decoder` and the outputs of
+        `build_encoder`; its weights have the same paths as those of `build_decoder`.
+
+    Example:
+    >>> body = build_decoder_body(
+    ...     DecoderConfig(num_layers=1, hidden_dim=8), vocabulary_size=10
+    ... )
+    >>> list(body.output)
+    ['sequence_output']
+    """
+    # === Layers ===
+    plan = decoder_spec(config, dtype=dtype, seed=seed)
+    token_embedding = build_token_embedding(plan, vocabulary_size)
+    stack = LayerStack.build(
+        plan, embedding_projection=build_embedding_projection(plan)
+    )
+
+    # === Functional Model ===
+    inputs = token_inputs(packed=packed)
+    sequence_info = collect_sequence_info(inputs)
+    if not packed:
+        sequence_info["position_ids"] = count_positions(inputs["padding_mask"])
+    x = _run(stack, token_embedding, inputs["token_ids"], sequence_info)
+    outputs = {"sequence_output": x}
+    if config.pooler is not None:
+        outputs["pooled_output"] = pool(plan, config.pooler, x, sequence_info)
+    return CheckedModel(inputs, outputs, name="decoder")
+
+
+def decoder_spec(
+    config: DecoderConfig, *, dtype: str | None, seed: int | None
+) -> StackSpec:
+    """Describes the stack of a decoder."""
+    return StackSpec(
+        config=config,
+        attention=config.attention,
+        num_layers=config.num_layers,
+        causal=True,
+        dtype=dtype,
+        seed=seed,
+    )
+
+
+def count_positions(padding_mask: Any) -> Any:
+    """Counts the position of each real token from 0: int32 `(B, T)`.
+
+    A padding token has the position of the real token before it, or 0.
+
+    Example:
+    >>> ops.convert_to_numpy(count_positions(ops.array([[0, 0, 1, 1, 0]])))
+    array([[0, 0, 0, 1, 1]], dtype=int32)
+    """
+    real = ops.cast(ops.not_equal(padding_mask, 0), "int32")
+    return ops.maximum(ops.cumsum(real, axis=1) - 1, 0)
+
+
+def _run(
+    stack: LayerStack,
+    token_embedding: TokenEmbedding,
+    token_ids: keras.KerasTensor,
+    sequence_info: dict[str, Any],
+) -> keras.KerasTensor:
+    x = stack.embed(token_embedding(token_ids), sequence_info.get("position_ids"))
+    return stack.run(x, sequence_info)
 
 
 def score_tokens(

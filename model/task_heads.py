@@ -1,4 +1,4 @@
-"""Task heads on an encoder: one function for each."""
+"""Task heads on an encoder or a decoder: one function for each."""
 
 from typing import Any
 
@@ -18,10 +18,13 @@ from transbeam.model.stack.stack_spec import StackSpec
 def pool(
     plan: StackSpec, pooler: PoolerConfig, x: Any, sequence_info: dict[str, Any]
 ) -> Any:
-    """Pools the real tokens of each row: `(B, T, D)` to `(B, D)`."""
+    """Pools the real tokens of each row: `(B, T, D)` to `(B, D)`.
+
+    With `end_token` the records have added the token, which is the last one of its row.
+    """
     real = sequence_info.get("padding_mask", sequence_info.get("document_ids"))
     x = Pooling(
-        pooler.kind,
+        "last" if pooler.kind == "end_token" else pooler.kind,
         seed=derive_seed(plan.seed, "pooling"),
         name="pooling",
         dtype=plan.dtype,
@@ -59,20 +62,23 @@ def predict_masked(
     return VocabularyBias(name="head_bias", dtype="float32")(scores)
 
 
-def classify(plan: StackSpec, name: str, num_classes: int, x: Any) -> Any:
+def classify(
+    plan: StackSpec, name: str, num_classes: int, x: Any, *, use_bias: bool = True
+) -> Any:
     """Computes class logits of rows `(B, D)` or of tokens `(B, T, D)`: float32."""
     x = _dropped(plan, name, x)
-    return keras.ops.cast(_dense(plan, name, num_classes)(x), "float32")
+    dense = _dense(plan, name, num_classes, use_bias=use_bias)
+    return keras.ops.cast(dense(x), "float32")
 
 
-def estimate(plan: StackSpec, name: str, x: Any) -> Any:
+def estimate(plan: StackSpec, name: str, x: Any, *, use_bias: bool = True) -> Any:
     """Predicts a number for each row: `(B, D)` to float32 `(B,)`.
 
     The last product is in float32 for every dtype policy: bfloat16 has only three
     digits, and float16 overflows at 65,504.
     """
     x = keras.ops.cast(_dropped(plan, name, x), "float32")
-    return _dense(plan, name, 1, dtype="float32")(x)[..., 0]
+    return _dense(plan, name, 1, dtype="float32", use_bias=use_bias)(x)[..., 0]
 
 
 def embed(pooled: Any) -> Any:
@@ -105,9 +111,12 @@ def _dense(
     units: int,
     activation: Any = None,
     dtype: str | None = None,
+    *,
+    use_bias: bool = True,
 ) -> keras.layers.Dense:
     return keras.layers.Dense(
         units,
+        use_bias=use_bias,
         activation=activation,
         kernel_initializer=seeded(plan.kernel_initializer, plan.seed, name),
         name=name,

@@ -5,6 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.objective_requirements import (
+    ends_with_end_token,
+    frames_texts_for_decoder,
+)
 from transbeam.configs.loader.run_folder import Stage, save_config
 from transbeam.configs.loader.yaml_config import flatten
 from transbeam.configs.schema.run import RunConfig
@@ -37,11 +41,19 @@ _FOUND = ("corpus", "tokenizer_files")
 def data_inputs(config: RunConfig) -> dict[str, Any]:
     """Returns the configuration keys that the records depend on."""
     sections = ("data.", "tokenizer.", "objective.")
-    return {
+    flat = flatten(config)
+    keys = {
         key: value
-        for key, value in flatten(config).items()
+        for key, value in flat.items()
         if key == "seed" or key.startswith(sections)
     }
+    if not frames_texts_for_decoder(config):
+        return keys
+    # The special tokens of the records depend on the model.
+    keys["model.kind"] = flat["model.kind"]
+    if ends_with_end_token(config):
+        keys["model.pooler.kind"] = flat["model.pooler.kind"]
+    return keys
 
 
 def data_stage(run_folder: Path) -> Stage:

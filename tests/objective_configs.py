@@ -11,7 +11,7 @@ from transbeam.configs.schema.model import (
     Seq2SeqModelConfig,
 )
 from transbeam.configs.schema.objectives.objective import ImageObjective, Objective
-from transbeam.configs.schema.objectives.traits import fields_needed, traits
+from transbeam.configs.schema.objectives.traits import TRAITS, fields_needed, traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import ArraysSourceConfig
 from transbeam.configs.schema.table_sources import (
@@ -37,13 +37,16 @@ MODELS = {
     "seq2seq": Seq2SeqModelConfig,
 }
 KINDS = section_kinds(Objective)
+# Each kind of objective with each kind of model that it trains.
+EVERY = [(kind, model) for kind, row in TRAITS.items() for model in row.models]
 
 
-def config_of(kind: str) -> RunConfig:
+def config_of(kind: str, model_kind: str | None = None) -> RunConfig:
     """A run of the kind with a tiny model.
 
     Args:
         kind: The kind of the objective.
+        model_kind: That of the model; None for the usual one.
     """
     section = KINDS[kind]
     names = section.__dataclass_fields__
@@ -58,7 +61,7 @@ def config_of(kind: str) -> RunConfig:
     else:
         columns = {name: name for name in needed if name != "text"}
         source = CsvSourceConfig(path="x.csv", columns=ColumnsConfig(**columns))
-    model = MODELS[traits(objective).model](
+    model = MODELS[model_kind or traits(objective).models[0]](
         num_layers=1,
         hidden_dim=16,
         max_sequence_length=LENGTH,

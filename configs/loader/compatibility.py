@@ -109,13 +109,14 @@ def _patches(run: RunConfig) -> PatchesConfig | None:
 
 def _check_family(run: RunConfig) -> None:
     kind = run.objective.kind
-    needed = traits(run.objective).model
-    a = "an" if needed == "encoder" else "a"
-    if run.model.kind != needed:
+    needed = traits(run.objective).models
+    if run.model.kind not in needed:
+        named = " or ".join(f"a{'n' * (each == 'encoder')} {each}" for each in needed)
+        keys = " or ".join(f"`kind: {each}`" for each in needed)
         raise ConfigError(
             f"model.kind={run.model.kind} does not go with objective.kind={kind}, "
-            f"which trains {a} {needed}. Write `kind: {needed}` in `model`, or choose "
-            "another objective"
+            f"which trains {named}. Write {keys} in `model`, or choose another "
+            "objective"
         )
 
 

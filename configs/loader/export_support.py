@@ -12,7 +12,10 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.attention import KernelAttentionConfig
 from transbeam.configs.schema.model import DecoderConfig, Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
-from transbeam.configs.schema.objectives.objective import ImageObjective
+from transbeam.configs.schema.objectives.objective import (
+    ImageObjective,
+    TextObjective,
+)
 from transbeam.configs.schema.objectives.supervised import (
     CompletionConfig,
     DialogueConfig,
@@ -59,8 +62,10 @@ def check_export(run: RunConfig) -> None:
             f"objective.channels={objective.channels}: this version of Transbeam "
             "exports only models of grey images (1) and of colour (3)"
         )
-    if isinstance(run.model, DecoderConfig | Seq2SeqModelConfig):
+    if isinstance(objective, TextObjective):
+        assert isinstance(run.model, DecoderConfig | Seq2SeqModelConfig)
         _check_cache(run, run.model)
+    _check_embedding(run)
     for key in ("litert_lm", "tflite_text", "mediapipe"):
         if getattr(run.export, key) and not run.export.tflite:
             raise ConfigError(
@@ -77,12 +82,26 @@ def check_export(run: RunConfig) -> None:
         _check_mediapipe_tokenizer(run.tokenizer)
 
 
+def _check_embedding(run: RunConfig) -> None:
+    """Checks that embeddings are pooled from a token that has seen the whole text."""
+    pooling = run.export.embedding_pooling
+    is_decoder = isinstance(run.model, DecoderConfig)
+    unsuited = ("first",) if is_decoder else ("last", "end_token")
+    if pooling in unsuited:
+        token = "first token sees no other" if is_decoder else "tokens all see the text"
+        better = "last, end_token, mean or max" if is_decoder else "first, mean or max"
+        raise ConfigError(
+            f"export.embedding_pooling={pooling} does not go with model.kind="
+            f"{run.model.kind}, whose {token}. Write {better}"
+        )
+
+
 def check_mediapipe_task(run: RunConfig) -> None:
     """Checks that MediaPipe has a client for the task and can read its labels.
 
     Raises:
-        ConfigError: The objective is not in `MEDIAPIPE_CLIENTS`, or a label has more
-            than one line.
+        ConfigError: The objective is not in `MEDIAPIPE_CLIENTS`, the model is a
+            decoder, or a label has more than one line.
     """
     kind = run.objective.kind
     if kind not in MEDIAPIPE_CLIENTS:
@@ -91,6 +110,11 @@ def check_mediapipe_task(run: RunConfig) -> None:
             "TextClassifier, for objective.kind=classification, and TextEmbedder, for "
             "masked and contrastive_pairs. Remove `export.mediapipe: true`: "
             f"{PLAIN}"
+        )
+    if isinstance(run.model, DecoderConfig):
+        raise ConfigError(
+            "model.kind=decoder: MediaPipe puts [CLS] and [SEP] around texts, and a "
+            f"decoder is trained on others. Remove `export.mediapipe: true`: {PLAIN}"
         )
     for label in getattr(run.objective, "labels", ()):
         if not {"\n", "\r"}.isdisjoint(label):

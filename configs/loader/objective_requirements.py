@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.model import DecoderConfig
 from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
 from transbeam.configs.schema.objectives.objective import (
     EmbeddingObjective,
     Objective,
+    PooledObjective,
 )
 from transbeam.configs.schema.objectives.traits import fields_needed, traits
 from transbeam.configs.schema.run import RunConfig
@@ -151,12 +153,38 @@ def _parts(source: Source | None) -> Iterator[SingleSource]:
         yield source
 
 
-def pieces_needed(objective: Objective) -> tuple[str, ...]:
-    """The special pieces that an objective requires, by the names of `SpecialIds`.
+def pieces_needed(run: RunConfig) -> tuple[str, ...]:
+    """The special pieces that a run requires, by the names of `SpecialIds`.
 
-    Sentinels are not included: their number is `SpanCorruptionConfig.num_sentinels`.
+    A decoder's texts need no begin token. Sentinels are not included: their number is
+    `SpanCorruptionConfig.num_sentinels`.
     """
-    return traits(objective).pieces
+    if frames_texts_for_decoder(run):
+        return ("end",)
+    return traits(run.objective).pieces
+
+
+def frames_texts_for_decoder(run: RunConfig) -> bool:
+    """Returns whether records of an encoder's objective are framed for a decoder.
+
+    Example:
+    >>> from transbeam.configs.schema.data import DataConfig
+    >>> from transbeam.configs.schema.objectives.supervised import RegressionConfig
+    >>> data = DataConfig(source=TextSourceConfig(path="corpus.txt"))
+    >>> run = RunConfig(name="gpt", data=data, objective=RegressionConfig())
+    >>> frames_texts_for_decoder(run)
+    False
+    """
+    is_decoder = isinstance(run.model, DecoderConfig)
+    return is_decoder and "encoder" in traits(run.objective).models
+
+
+def ends_with_end_token(run: RunConfig) -> bool:
+    """Returns whether an end token is added to a decoder's texts, to be pooled from."""
+    if not isinstance(run.model, DecoderConfig):
+        return False
+    is_pooled = isinstance(run.objective, PooledObjective)
+    return is_pooled and run.model.text_pooler.kind == "end_token"
 
 
 def known_special_pieces(tokenizer: TokenizerConfig) -> tuple[str, ...] | None:
@@ -179,7 +207,7 @@ def _check_pieces(run: RunConfig) -> None:
     given = known_special_pieces(run.tokenizer)
     if given is None:
         return
-    for piece in pieces_needed(run.objective):
+    for piece in pieces_needed(run):
         if piece not in given:
             raise missing_piece(run.objective, run.tokenizer, piece)
     if isinstance(run.objective, SpanCorruptionConfig):

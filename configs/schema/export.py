@@ -86,14 +86,15 @@ class ExportConfig:
     top_k: int = option(5, minimum=1)
     """Number of predictions returned for each [MASK]."""
 
-    embedding_pooling: Literal["mean", "first", "max"] = "mean"
+    embedding_pooling: Literal["mean", "first", "max", "last", "end_token"] = "mean"
     """Pooling of the token vectors into a text embedding: mean, first ([CLS]), or
-    elementwise max. Embeddings of `contrastive_pairs` are pooled as in training, by
-    model.pooler.
+    elementwise max. Of a decoder, in place of first: last, the last token of the text,
+    or end_token, an end token that is added to each text. Embeddings of
+    `contrastive_pairs` are pooled as in training, by model.pooler.
     """
 
     embedding_length: int | None = option(None, minimum=3)
-    """Maximum number of tokens of a text embedding's input, [CLS] and [SEP] included;
+    """Maximum number of tokens of a text embedding's input, special tokens included;
     longer texts are truncated. Left out: model.max_sequence_length.
     """
 

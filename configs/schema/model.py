@@ -264,9 +264,12 @@ class PatchesConfig:
 class PoolerConfig:
     """Pooling of the hidden states into one vector per text."""
 
-    kind: Literal["first", "mean", "max", "attention"] = "first"
+    kind: Literal["first", "mean", "max", "attention", "last", "end_token"] = "first"
     """`first`: the vector of the first token, as in BERT; `mean`, `max`: pooled over
     the tokens that are not padding; `attention`: a weighted mean with learned weights.
+    In a decoder, where later tokens see more, in place of `first`: `last`, the vector
+    of the last token that is not padding, as in Hugging Face; `end_token`, that of an
+    end token that is added to each text, as the extract token of GPT.
     """
 
     projection: bool = False
@@ -307,9 +310,19 @@ class EncoderConfig(StackConfig):
     patches: PatchesConfig | None = None
     """Input of image patches instead of tokens; null for text."""
 
+    @property
+    def text_pooler(self) -> PoolerConfig:
+        """`pooler`, or its default `first`."""
+        return self.pooler or PoolerConfig()
+
     def __post_init__(self) -> None:
         self._check_attention(self.attention, "attention", causal=False)
         self._check_embedding()
+        if self.text_pooler.kind in ("last", "end_token"):
+            raise ConfigError(
+                f"pooler.kind={self.text_pooler.kind} is of decoders, whose last token "
+                "alone sees the whole text. Write first, mean, max or attention"
+            )
         if self.patches is None:
             return
         if self.num_segments:
@@ -340,7 +353,7 @@ class EncoderConfig(StackConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig(StackConfig):
-    """A causal decoder that predicts the next token, as in GPT and LLaMA."""
+    """A causal decoder, as in GPT and LLaMA: each token sees those before it."""
 
     kind: Literal["decoder"] = "decoder"
     norm: Norm = option(lambda: LayerNormConfig(placement="pre", epsilon=1e-5))
@@ -352,10 +365,24 @@ class DecoderConfig(StackConfig):
     """
 
     tie_embeddings: bool = option(True, doc=_TIED)
+    pooler: PoolerConfig | None = None
+    """Pooling of the hidden states into one vector per text, for objectives with one
+    prediction per text. Left out: the vector of the last token.
+    """
+
+    @property
+    def text_pooler(self) -> PoolerConfig:
+        """`pooler`, or its default `last`."""
+        return self.pooler or PoolerConfig(kind="last")
 
     def __post_init__(self) -> None:
         self._check_attention(self.attention, "attention", causal=True)
         self._check_embedding()
+        if self.text_pooler.kind == "first":
+            raise ConfigError(
+                "pooler.kind=first: a decoder's first token sees no other token of its "
+                "text. Write last, end_token, mean, max or attention"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

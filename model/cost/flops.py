@@ -20,12 +20,21 @@ from transbeam.configs.schema.block import (
     RopePositionConfig,
     SinusoidalPositionConfig,
 )
-from transbeam.configs.schema.model import EncoderConfig, Model, StackConfig
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Model,
+    StackConfig,
+)
 from transbeam.configs.schema.objectives.language_modeling import (
     MaskedConfig,
     SentencePairsConfig,
 )
-from transbeam.configs.schema.objectives.objective import Objective, PooledObjective
+from transbeam.configs.schema.objectives.objective import (
+    Objective,
+    PooledObjective,
+    TextObjective,
+)
 from transbeam.model.cost.attention import attention_cost
 from transbeam.model.cost.flop_count import Work, elementwise, products
 from transbeam.model.cost.parameters import as_trained, scored_dim, scored_rows
@@ -72,6 +81,9 @@ def count_work(
     work = sum((_stack(side) for side in sides), Work())
     if isinstance(config, EncoderConfig):
         return work + _on_encoder(config, objective, rows, lengths)
+    if not isinstance(objective, TextObjective):
+        assert isinstance(config, DecoderConfig)
+        return work + _task_head(config, objective, rows, lengths)
     tokens, width = sides[-1].tokens, scored_dim(config)
     if config.tie_embeddings and config.embedding_dim is not None:
         work += products("head", tokens * config.hidden_dim * width)
@@ -215,8 +227,6 @@ def _on_encoder(
         pixels = patches.image_size**2 * patches.num_channels
         # Pixels have no gradient.
         work += products("head", pixels * width, gradients=1)
-    if config.pooler is not None and config.pooler.projection:
-        work += products("head", width**2)
     if isinstance(objective, MaskedConfig | SentencePairsConfig):
         predictions, scored = (
             objective.predictions_per_record(lengths.tokens),
@@ -227,8 +237,22 @@ def _on_encoder(
         work += elementwise(predictions * scored, ACTIVATIONS[config.head_activation])
         work += elementwise(predictions * scored, NORMS[config.norm.kind])
         work += elementwise(predictions * (scored + rows), BIAS)
+    return work + _task_head(config, objective, rows, lengths)
+
+
+def _task_head(
+    config: EncoderConfig | DecoderConfig,
+    objective: Objective,
+    rows: int,
+    lengths: Lengths,
+) -> Work:
+    """Counts the FLOPs of a projection of the pooled vector and of the last product."""
+    work = Work()
+    is_pooled = isinstance(objective, PooledObjective)
+    if is_pooled and config.pooler is not None and config.pooler.projection:
+        work += products("head", config.hidden_dim**2)
     # The head's dense layer reads one vector, or one of each token.
-    read = 1 if isinstance(objective, PooledObjective) else lengths.tokens
+    read = 1 if is_pooled else lengths.tokens
     for path, shape in head_shapes(config, objective, rows).items():
         if not path.startswith("head_") and path.endswith("/kernel"):
             work += products("head", read * prod(shape))

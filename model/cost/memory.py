@@ -43,7 +43,7 @@ from transbeam.configs.schema.objectives.language_modeling import (
     MaskedConfig,
     SentencePairsConfig,
 )
-from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.objective import Objective, TextObjective
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.cost.attention import attention_cost, kernel_features
 from transbeam.model.cost.parameters import scored_dim
@@ -189,7 +189,7 @@ def kept_activations(
 
 def scored_tokens(config: Model, objective: Objective, lengths: Lengths) -> int:
     """Number of tokens of a sequence with vocabulary logits."""
-    if not isinstance(config, EncoderConfig):
+    if isinstance(objective, TextObjective):
         return model_stacks(config, lengths)[-1].tokens
     if isinstance(objective, MaskedConfig | SentencePairsConfig):
         return objective.predictions_per_record(lengths.tokens)

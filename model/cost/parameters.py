@@ -50,7 +50,9 @@ class TrainedParameters:
     added: int = 0
 
 
-def count_parameters(config: Model, vocabulary_size: int) -> dict[str, int]:
+def count_parameters(
+    config: Model, vocabulary_size: int, objective: Objective | None = None
+) -> dict[str, int]:
     """Counts a backbone's weights, with a decoder's output layer but no task heads.
 
     An encoder's pooler is included. A tied embedding counts once.
@@ -59,6 +61,8 @@ def count_parameters(config: Model, vocabulary_size: int) -> dict[str, int]:
         config: The `model` section of a run.
         vocabulary_size: Number of tokens, not yet rounded up to `vocabulary_multiple`.
             Ignored for image models.
+        objective: The `objective` section, if there is one: a decoder with a task head
+            has no output layer.
 
     Returns:
         Weights by part; parts without weights are left out.
@@ -79,7 +83,7 @@ def count_parameters(config: Model, vocabulary_size: int) -> dict[str, int]:
     """
     layers = count_blocks(config)
     parts: Counter[str] = Counter()
-    for path, shape in shapes_by_part(config, vocabulary_size).items():
+    for path, shape in shapes_by_part(config, vocabulary_size, objective).items():
         first, second, *_ = path.split("/")
         part = f"{first}/{second}" if first in layers else first
         parts[part] += layers.get(first, 1) * prod(shape)

@@ -9,6 +9,7 @@ from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.adaptation import AllWeightsConfig
 from transbeam.configs.schema.attention import Attention, FullAttentionConfig
 from transbeam.configs.schema.model import EncoderConfig
+from transbeam.configs.schema.objectives.objective import TextObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.cost.attention import attention_cost
 from transbeam.model.cost.flop_count import PARTS, Work
@@ -84,6 +85,7 @@ def count_cost(
     )
     at_once = -(-batch_size // run.training.accumulation)
     scored = scored_tokens(model, run.objective, lengths)
+    writes = isinstance(run.objective, TextObjective)
     return {
         "name": run.name,
         "kind": model.kind,
@@ -103,8 +105,8 @@ def count_cost(
             ),
             "activations_per_sequence": kept,
             "cache": {
-                "float32": cache_bytes(model, FLOAT32),
-                "bfloat16": cache_bytes(model, BFLOAT16),
+                name: cache_bytes(model, number) if writes else {}
+                for name, number in (("float32", FLOAT32), ("bfloat16", BFLOAT16))
             },
         },
         "attention": _attention_by_length(model_stacks(model, lengths)[0]),
@@ -133,7 +135,7 @@ def find_vocabulary_size(run: RunConfig, given: int | None = None) -> int:
 
 
 def _parameters(run: RunConfig, vocabulary_size: int) -> dict[str, Any]:
-    parts = count_parameters(run.model, vocabulary_size)
+    parts = count_parameters(run.model, vocabulary_size, run.objective)
     heads = count_head(run.model, run.objective, vocabulary_size)
     all_weights = _total(run, vocabulary_size)
     trained = TrainedParameters(all_weights)
@@ -158,14 +160,16 @@ def _parameters(run: RunConfig, vocabulary_size: int) -> dict[str, Any]:
 
 def _total(run: RunConfig, vocabulary_size: int) -> int:
     """Number of weights of the model that a run trains, with its head."""
-    parts = count_parameters(as_trained(run.model, run.objective), vocabulary_size)
+    model = as_trained(run.model, run.objective)
+    parts = count_parameters(model, vocabulary_size, run.objective)
     heads = count_head(run.model, run.objective, vocabulary_size)
     return sum(parts.values()) + sum(heads.values())
 
 
 def _shapes(run: RunConfig, vocabulary_size: int) -> Shapes:
     """Shapes of all weights of the model that a run trains."""
-    backbone = backbone_shapes(as_trained(run.model, run.objective), vocabulary_size)
+    model = as_trained(run.model, run.objective)
+    backbone = backbone_shapes(model, vocabulary_size, run.objective)
     return backbone | head_shapes(run.model, run.objective, vocabulary_size)
 
 

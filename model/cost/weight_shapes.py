@@ -29,6 +29,7 @@ from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
     Model,
+    PoolerConfig,
     Seq2SeqModelConfig,
     StackConfig,
 )
@@ -39,6 +40,7 @@ from transbeam.configs.schema.objectives.objective import (
     LabeledObjective,
     NumericObjective,
     Objective,
+    PooledObjective,
     SpanObjective,
     TextObjective,
     TokenChoiceObjective,
@@ -48,13 +50,17 @@ from transbeam.model.cost.stacks import decoder_attention
 Shapes = dict[str, tuple[int, ...]]
 
 
-def backbone_shapes(config: Model, vocabulary_size: int) -> Shapes:
+def backbone_shapes(
+    config: Model, vocabulary_size: int, objective: Objective | None = None
+) -> Shapes:
     """Shapes of a backbone's weights, with a decoder's output layer but no task head.
 
     Args:
         config: The `model` section of a run.
         vocabulary_size: Number of tokens, not yet rounded up to `vocabulary_multiple`.
             Ignored for image models.
+        objective: The `objective` section, if there is one: a decoder with a task head
+            has no output layer.
 
     Example:
     >>> shapes = backbone_shapes(EncoderConfig(num_layers=1, hidden_dim=8), 100)
@@ -66,7 +72,7 @@ def backbone_shapes(config: Model, vocabulary_size: int) -> Shapes:
     shapes: Shapes = {}
     layers = count_blocks(config)
     blocks: dict[str, Shapes] = {part: {} for part in layers}
-    for path, shape in shapes_by_part(config, vocabulary_size).items():
+    for path, shape in shapes_by_part(config, vocabulary_size, objective).items():
         part, _, inner = path.partition("/")
         if part in layers:
             blocks[part][inner] = shape
@@ -99,12 +105,15 @@ def count_blocks(config: Model) -> dict[str, int]:
             assert_never(config)
 
 
-def shapes_by_part(config: Model, vocabulary_size: int) -> Shapes:
+def shapes_by_part(
+    config: Model, vocabulary_size: int, objective: Objective | None = None
+) -> Shapes:
     """Shapes of a backbone's weights, with one block in place of all blocks of a stack.
 
     Args:
         config: The `model` section of a run.
         vocabulary_size: As in `backbone_shapes`.
+        objective: As in `backbone_shapes`.
 
     Example:
     >>> shapes = shapes_by_part(EncoderConfig(hidden_dim=8), 100)
@@ -115,8 +124,7 @@ def shapes_by_part(config: Model, vocabulary_size: int) -> Shapes:
         case EncoderConfig():
             return _encoder(config, vocabulary_size)
         case DecoderConfig():
-            stack = _stack(config, config.attention, "decoder")
-            return _tables(config, vocabulary_size) | stack
+            return _decoder(config, vocabulary_size, objective)
         case Seq2SeqModelConfig():
             return _seq2seq(config, vocabulary_size)
         case _:
@@ -150,10 +158,12 @@ def head_shapes(config: Model, objective: Objective, vocabulary_size: int) -> Sh
         return masked
     if isinstance(objective, SentencePairsConfig):
         return masked | _dense("pair_classifier", width, 2)
+    # On a decoder as in GPT.
+    bias = not isinstance(config, DecoderConfig)
     if isinstance(objective, LabeledObjective):
-        return _dense("classifier", width, len(objective.labels))
+        return _dense("classifier", width, len(objective.labels), bias=bias)
     if isinstance(objective, NumericObjective):
-        return _dense("regressor", width, 1)
+        return _dense("regressor", width, 1, bias=bias)
     if isinstance(objective, TokenChoiceObjective):
         return _dense("token_classifier", width, len(objective.labels))
     if isinstance(objective, SpanObjective):
@@ -186,11 +196,26 @@ def _encoder(config: EncoderConfig, vocabulary_size: int) -> Shapes:
     if config.num_segments:
         shapes |= _table("segment_embedding", config.num_segments, config.table_dim)
     shapes |= _stack(config, config.attention, "encoder")
-    if config.pooler is not None and config.pooler.kind == "attention":
-        shapes["pooling/query"] = (width,)
-    if config.pooler is not None and config.pooler.projection:
-        shapes |= _dense("pooler", width, width)
+    return shapes | _pooler(config.pooler, width)
+
+
+def _decoder(
+    config: DecoderConfig, vocabulary_size: int, objective: Objective | None
+) -> Shapes:
+    stack = _stack(config, config.attention, "decoder")
+    if objective is None or isinstance(objective, TextObjective):
+        return _tables(config, vocabulary_size) | stack
+    shapes = _tokens(config, vocabulary_size) | stack
+    if isinstance(objective, PooledObjective):
+        shapes |= _pooler(config.pooler, config.hidden_dim)
     return shapes
+
+
+def _pooler(pooler: PoolerConfig | None, width: int) -> Shapes:
+    if pooler is None:
+        return {}
+    query = {"pooling/query": (width,)} if pooler.kind == "attention" else {}
+    return query | (_dense("pooler", width, width) if pooler.projection else {})
 
 
 def _seq2seq(config: Seq2SeqModelConfig, vocabulary_size: int) -> Shapes:

@@ -37,8 +37,8 @@ def _meaning(config: Model) -> dict[str, Any]:
                 num_key_value_heads=value.key_value_heads,
                 head_dim=config.head_dim(value),
             )
-        if value == PoolerConfig():  # the default of a classifier
-            value = None
+        if value in (PoolerConfig(), PoolerConfig(kind="last")):
+            value = None  # the default of a classifier: of an encoder, or of a decoder
         if isinstance(value, DropPathResidualConfig):
             value = PlainResidualConfig()
         flat |= _flat(key.name, value)

@@ -40,6 +40,7 @@ from transbeam.pipeline.records.token_rows import (
     tokenize_column,
 )
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.text_frame import TextFrame
 
 _EQUAL = "both texts of the pair have the same tokens"
 
@@ -148,7 +149,7 @@ def _arrays(
     columns: dict[str, list[np.ndarray]] = {}
     lengths = []
     for number, text in enumerate(texts, start=1):
-        framed = frame_texts(text, begin=begin, end=end)
+        framed = frame_texts(text, frame=TextFrame(begin, end, end))
         grid = Grid.from_lengths(framed.lengths, length)
         arrays = grid.token_arrays(framed.ids, pad)
         arrays["document_ids"] *= number

@@ -38,6 +38,7 @@ from transbeam.pipeline.records.token_rows import (
     split_rows,
 )
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.text_frame import TextFrame
 
 _FRAME = 3  # special tokens: one before the segments and one after each
 _LABELS = {
@@ -108,7 +109,7 @@ def make_records(
     only_row = np.zeros(len(pairs.labels), np.int64)
     one = slice_rows(everything, only_row, pairs.starts[:, 0], pairs.lengths[:, 0])
     two = slice_rows(everything, only_row, pairs.starts[:, 1], pairs.lengths[:, 1])
-    framed = frame_texts(one, two, begin=begin, end=end)
+    framed = frame_texts(one, two, frame=TextFrame(begin, end, end))
     grid = Grid.from_lengths(framed.lengths, length)
     packed = _packed(grid, framed.ids, pairs, tokenizer.special.pad)
     arrays = mask_records(packed, config, hiding)

@@ -40,6 +40,7 @@ from transbeam.pipeline.records.token_rows import (
     tokenize_texts,
 )
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.text_frame import TextFrame
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
@@ -92,7 +93,7 @@ def make_records(
     which = windows.document
     question = slice_rows(questions, which, 0, question_lengths[which])
     context = slice_rows(texts, which, windows.start, windows.length)
-    framed = frame_texts(question, context, begin=begin, end=end)
+    framed = frame_texts(question, context, frame=TextFrame(begin, end, end))
     grid = Grid.from_lengths(framed.lengths, length)
     column = question_lengths[which] + 2  # of the window's first token
     in_context = ranges(framed.lengths) >= np.repeat(column, framed.lengths)

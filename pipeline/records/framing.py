@@ -6,21 +6,28 @@ the exported graph, and `transbeam.serving.parity.base.framing` in the parity ch
 """
 
 from transbeam.pipeline.records.token_rows import TokenRows, join_rows
+from transbeam.pipeline.tokenizers.base.text_frame import TextFrame
 
 
-def frame_texts(*texts: TokenRows, begin: int, end: int) -> TokenRows:
-    """Makes rows `[CLS] text [SEP]`, or `[CLS] text [SEP] second text [SEP]`.
+def frame_texts(*texts: TokenRows, frame: TextFrame) -> TokenRows:
+    """Makes rows such as `[CLS] text [SEP]` or `[CLS] text [SEP] second text [SEP]`.
 
     Args:
-        *texts: The texts, or the first and the second texts of pairs.
-        begin: The id of `[CLS]`.
-        end: The id of `[SEP]`.
+        *texts: The texts, or the first and the second texts of pairs; none is empty.
+        frame: The special tokens.
 
     Example:
     >>> import numpy as np
     >>> from transbeam.pipeline.records.token_rows import split_rows
     >>> text = split_rows(np.array([5, 6, 7]), np.array([2, 1]))
-    >>> frame_texts(text, begin=1, end=2).ids
+    >>> frame_texts(text, frame=TextFrame(before=1, between=2, after=2)).ids
     array([1, 5, 6, 2, 1, 7, 2], dtype=int32)
+    >>> frame_texts(text, text, frame=TextFrame(None, 0, None)).ids
+    array([5, 6, 0, 5, 6, 7, 0, 7], dtype=int32)
     """
-    return join_rows(begin, *(part for text in texts for part in (text, end)))
+    first, *others = texts
+    parts = [frame.before, first]
+    for text in others:
+        parts += [frame.between, text]
+    parts.append(frame.after)
+    return join_rows(*(part for part in parts if part is not None))

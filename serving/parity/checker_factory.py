@@ -26,6 +26,7 @@ from transbeam.configs.schema.objectives.supervised import (
 )
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checker import ParityChecker
+from transbeam.serving.parity.causal import CausalParityChecker
 from transbeam.serving.parity.completion import CompletionParityChecker
 from transbeam.serving.parity.dialogue import DialogueParityChecker
 from transbeam.serving.parity.embedding import EmbeddingParityChecker
@@ -49,9 +50,10 @@ def make_parity_checker(trained: TrainedRun, run_folder: Path) -> ParityChecker:
             texts.
     """
     objective = trained.config.objective
+    if not trained.has_head:
+        return EmbeddingParityChecker.from_run(trained, run_folder)
     if isinstance(objective, FillsObjective):
-        kind = MaskedParityChecker if trained.has_head else EmbeddingParityChecker
-        return kind.from_run(trained, run_folder)
+        return MaskedParityChecker.from_run(trained, run_folder)
     if isinstance(objective, SentencePairsConfig):
         return TextParityChecker.from_run(as_classifier(trained), run_folder)
     if isinstance(objective, ImageObjective):
@@ -79,5 +81,7 @@ def _generation_checker(objective: TextObjective) -> type[GenerationParityChecke
             return DialogueParityChecker
         case SpanCorruptionConfig():
             return SpanCorruptionParityChecker
-        case CausalConfig() | Seq2SeqConfig() | TextToTextConfig():
+        case CausalConfig():
+            return CausalParityChecker
+        case Seq2SeqConfig() | TextToTextConfig():
             return GenerationParityChecker

@@ -7,6 +7,7 @@ import numpy as np
 
 from transbeam.configs.schema.objectives.objective import EmbeddingObjective
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
+from transbeam.pipeline.tokenizers.base.text_frame import embedding_frame
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.framing import frame_texts
 from transbeam.serving.parity.base.parity_checks import (
@@ -42,12 +43,14 @@ class KerasEmbedder:
             export.normalize_embeddings,
         )
         longest = longest.max_sequence_length
-        self.room = min(export.embedding_length or longest, longest) - 2
+        self.frame = embedding_frame(trained.config, self.tokenizer.special)
+        longest = min(export.embedding_length or longest, longest)
+        self.room = longest - self.frame.size()
 
     def ids(self, text: str) -> np.ndarray:
-        """Returns ids `[CLS] … [SEP]`, int32 (T,), cut to the maximum length."""
+        """Returns ids with special tokens, int32 (T,), cut to the maximum length."""
         content = self.tokenizer.tokenize([text]).numpy()[0][: self.room]
-        return frame_texts(content, special=self.tokenizer.special)
+        return frame_texts(content, frame=self.frame)
 
     def vector(self, ids: np.ndarray) -> np.ndarray:
         """Computes the embedding of one text's ids, float32 (D,)."""
@@ -56,8 +59,12 @@ class KerasEmbedder:
             (vector,) = self.embedder(row, training=False).values()
             return np.asarray(vector)[0]
         vectors = np.asarray(self.body(row, training=False)["sequence_output"])[0]
-        of = {"first": lambda: vectors[0], "max": lambda: vectors.max(axis=0)}
-        vector = of.get(self.pooling, lambda: vectors.mean(axis=0))()
+        if self.pooling == "mean":
+            vector = vectors.mean(axis=0)
+        elif self.pooling == "max":
+            vector = vectors.max(axis=0)
+        else:
+            vector = vectors[0 if self.pooling == "first" else -1]
         return vector / np.linalg.norm(vector) if self.normalize else vector
 
 

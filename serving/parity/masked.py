@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
+from transbeam.pipeline.tokenizers.base.text_frame import encoder_frame
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.framing import frame_texts
 from transbeam.serving.parity.base.parity_checks import (
@@ -152,7 +153,7 @@ class _MaskedReader:
     def _framed(self, tokens: tf.RaggedTensor) -> np.ndarray:
         """Returns `[CLS] … [SEP]` of one text, cut to the model's maximum length."""
         content = tokens.numpy()[0][: self.room]
-        return frame_texts(content, special=self.tokenizer.special)
+        return frame_texts(content, frame=encoder_frame(self.tokenizer.special))
 
 
 def _batch(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

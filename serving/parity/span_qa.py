@@ -11,6 +11,7 @@ from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.model.base.answer_spans import best_spans
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
+from transbeam.pipeline.tokenizers.base.text_frame import encoder_frame
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.framing import frame_texts
 from transbeam.serving.parity.base.parity_checks import (
@@ -154,7 +155,8 @@ class SpanQAParityChecker:
         while start + room < len(context):
             start += step
             windows.append(context[start : start + room])
-        rows = [frame_texts(question, window, special=special) for window in windows]
+        frame = encoder_frame(special)
+        rows = [frame_texts(question, window, frame=frame) for window in windows]
         asked = [self._ask(row, len(question) + 2) for row in rows]
         return ExpectedAnswers(texts, np.array(context, np.int32), asked)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from transbeam.configs.schema.objectives.traits import input_names
+from transbeam.pipeline.tokenizers.base.text_frame import frame_of_run
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.framing import frame_texts
 from transbeam.serving.parity.base.parity_checks import ParityCheck, tokens_row
@@ -44,18 +45,18 @@ class TextParityChecker(PooledParityChecker):
 
 def _read(trained: TrainedRun, texts: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Computes the model's inputs for a text or a pair of texts, in Python."""
-    room = trained.config.model.max_sequence_length - 1 - len(texts)
+    frame = frame_of_run(trained.config, trained.tokenizer.special)
+    room = trained.config.model.max_sequence_length - frame.size(len(texts))
     parts = trained.tokenizer.tokenize(texts).to_list()
     while sum(map(len, parts)) > room:
         # The longer text; the second on ties.
         max(reversed(parts), key=len).pop()
-    ids, segments = frame_texts(*parts, special=trained.tokenizer.special), [0]
-    for segment, part in enumerate(parts):
-        segments += [segment] * (len(part) + 1)
+    ids = frame_texts(*parts, frame=frame)
+    before = frame.starts + len(parts[0]) + 1
     inputs = {
         "token_ids": ids,
         "padding_mask": [1] * len(ids),
-        "segment_ids": segments,
+        "segment_ids": [int(len(parts) == 2 and i >= before) for i in range(len(ids))],
     }
     return {
         name: np.array(row, np.int32)

@@ -11,6 +11,7 @@ import tensorflow as tf
 from transbeam.configs.schema.objectives.objective import WordsObjective
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
+from transbeam.pipeline.tokenizers.base.text_frame import frame_of_run
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.framing import frame_texts
 from transbeam.serving.parity.base.parity_checks import (
@@ -144,7 +145,8 @@ class _WordReader:
     def __init__(self, trained: TrainedRun, answer: AnswerParity):
         self.tokenizer, self.model = trained.tokenizer, trained.model
         self.answer = answer
-        self.room = trained.config.model.max_sequence_length - 2
+        self.frame = frame_of_run(trained.config, trained.tokenizer.special)
+        self.room = trained.config.model.max_sequence_length - self.frame.size()
         self.longest = min(_LONGEST_WORD, (self.room + 1) // 2)
 
     def expect(self, text: str) -> ExpectedWords:
@@ -187,9 +189,9 @@ class _WordReader:
     def _framed(self, words: list[list[int]]) -> tuple[np.ndarray, list[int]]:
         row, begins = [], []
         for word in words:
-            begins.append(1 + len(row))
+            begins.append(self.frame.starts + len(row))
             row += word
-        return frame_texts(row, special=self.tokenizer.special), begins
+        return frame_texts(row, frame=self.frame), begins
 
 
 def _at(

@@ -14,9 +14,16 @@ from typing import Any
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.objective_requirements import frames_texts_for_decoder
 from transbeam.configs.loader.run_folder import Stage
+from transbeam.configs.schema.model import DecoderConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.native_output import output_on_error
+from transbeam.pipeline.tokenizers.base.text_frame import (
+    TextFrame,
+    embedding_frame,
+    frame_of_run,
+)
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
 from transbeam.serving.export.atomic_publish import input_kind, publish
@@ -100,6 +107,16 @@ def _names(config: RunConfig) -> list[str]:
     return names
 
 
+def _frame(trained: TrainedRun) -> TextFrame | None:
+    """Returns the special tokens of the texts that a decoder reads for its head."""
+    config, special = trained.config, trained.tokenizer.special
+    if frames_texts_for_decoder(config):
+        return frame_of_run(config, special)
+    if isinstance(config.model, DecoderConfig) and not trained.has_head:
+        return embedding_frame(config, special)
+    return None
+
+
 def _make(
     invocation: Invocation, trained: TrainedRun, building: Path, published: Path
 ) -> dict[str, Any]:
@@ -111,7 +128,7 @@ def _make(
     rows = _write_optional_files(invocation, trained, files, building, rounded)
     report = _compare_with_keras(invocation, trained, files, rows)
     if input_kind(trained) == "text":
-        write_tokenizer(run_folder / TOKENIZER, building)
+        write_tokenizer(run_folder / TOKENIZER, building, _frame(trained))
     report.write(building)
     write_handover(trained, building)
     return {

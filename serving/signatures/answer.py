@@ -26,6 +26,7 @@ class AnswerTask(CausalTask):
 
     The signatures are those of `CausalTask`, with these differences:
 
+    - There is no `embed`.
     - `generated_text` is the answer, without the spaces that separate it from the
       prompt.
     - `score`: the inputs and `target_text`, an answer → `log_likelihood` float32 (B,),
@@ -66,8 +67,10 @@ class AnswerTask(CausalTask):
         )
 
     def endpoints(self) -> dict[str, Endpoint]:
+        causal = super().endpoints()
+        del causal["embed"]  # it is of texts, not of prompts
         return {
-            **super().endpoints(),
+            **causal,
             "score": Endpoint(self.score_answer, [*self.texts, TARGET]),
             "score_ids": Endpoint(self.score_answer_ids, _SCORED),
         }

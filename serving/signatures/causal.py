@@ -14,6 +14,7 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import (
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
+from transbeam.serving.signatures.embedding import Embedder
 from transbeam.serving.signatures.generation.generate_signatures import (
     GenerationTask,
     Prompt,
@@ -67,6 +68,8 @@ class CausalTask(GenerationTask):
     - `logits_ids`: `token_ids` and `padding_mask` int32 (B, T) → `logits` float32
       (B, T, V), of the next token at each position.
     - `tokenize`: `text` → `token_ids`, `length`; no end token is added.
+    - `embed`: `text` → `embedding` float32 (B, D), pooled from the last hidden states;
+      `truncated`; see `Embedder`.
     - `attention`: `text` → attention weights; see `attention_endpoint`.
     - `stream_…`: see `StreamingSignatures`.
 
@@ -85,6 +88,7 @@ class CausalTask(GenerationTask):
         most = self.max_length - 1  # a prompt has at least one token
         wanted = config.evaluation.max_new_tokens or DEFAULT_NEW_TOKENS
         super().__init__(self.make_writer(min(wanted, most)), most)
+        self.embedder = Embedder(trained)
 
     def make_writer(self, max_new_tokens: int) -> TextGenerator:
         """Makes the decoding loops, with the default number of new tokens."""
@@ -119,6 +123,7 @@ class CausalTask(GenerationTask):
             "score_ids": Endpoint(self.score_ids, _IDS),
             "logits_ids": Endpoint(self.logits_ids, [ids_spec(n) for n in _INPUTS]),
             "tokenize": Endpoint(self.tokenize, [TEXT]),
+            "embed": Endpoint(self.embedder.embed, [TEXT]),
             **attention_endpoint(
                 self.trained, self.model, [TEXT], self.read_for_attention
             ),

@@ -1,4 +1,4 @@
-"""Text embedding signatures of encoders, trained for it or for other objectives."""
+"""Text embedding signatures of encoders and decoders, language models included."""
 
 from typing import Any
 
@@ -6,6 +6,8 @@ import keras
 import tensorflow as tf
 
 from transbeam.configs.schema.objectives.objective import EmbeddingObjective
+from transbeam.model.stack.layer_stack import LayerStack
+from transbeam.pipeline.tokenizers.base.text_frame import embedding_frame
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
@@ -36,7 +38,8 @@ class Embedder:
         self.normalize = export.normalize_embeddings
         longest = trained.config.model.max_sequence_length
         self.max_length = min(export.embedding_length or longest, longest)
-        self.encoder = TextEncoder(self.tokenizer, self.max_length)
+        frame = embedding_frame(trained.config, self.tokenizer.special)
+        self.encoder = TextEncoder(self.tokenizer, self.max_length, frame)
 
     def phone_endpoint(self) -> Endpoint:
         """Returns the signature that takes the token ids of one text."""
@@ -45,8 +48,7 @@ class Embedder:
     def embed(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Computes one embedding per text by pooling the last hidden states.
 
-        `[CLS]` and `[SEP]` count as tokens, so that the empty text has an embedding,
-        too.
+        Special tokens count as tokens, so that the empty text has an embedding, too.
 
         Args:
             text: string (B,), any bytes.
@@ -80,6 +82,11 @@ class Embedder:
         if self.pooling == "first":
             return vectors[:, 0]
         real = tf.expand_dims(padding_mask, axis=2)
+        if self.pooling in ("last", "end_token"):
+            places = tf.range(1, tf.shape(vectors)[1] + 1)[None, :, None] * real
+            last = tf.reduce_max(places, axis=1, keepdims=True)
+            chosen = (places == last) & (real > 0)
+            return tf.reduce_sum(tf.where(chosen, vectors, 0.0), axis=1)
         if self.pooling == "max":
             least = tf.fill(tf.shape(vectors), vectors.dtype.min)
             return tf.reduce_max(tf.where(real > 0, vectors, least), axis=1)
@@ -90,7 +97,7 @@ class Embedder:
 
 
 class EmbeddingTask:
-    """The signatures of an encoder that embeds texts, or whose head was not trained.
+    """The signatures of a model that embeds texts, or whose head was not trained.
 
     - `serving_default` and `embed`: `text`, string (B,) → `embedding`; see
       `Embedder.embed`.
@@ -156,20 +163,25 @@ def tokenized(encoder: TextEncoder, text: tf.Tensor) -> dict[str, tf.Tensor]:
 
 
 def find_body(model: keras.Model) -> keras.Model:
-    """Returns the encoder of a masked language model or embedder, with shared weights.
+    """Returns a language model or embedder without its output, with shared weights.
 
     Args:
-        model: A model built by `build_model`, for rows that are not packed.
+        model: A masked or causal language model built by `build_model`, for rows that
+            are not packed.
 
     Returns:
         A model with the same inputs as the given model except `masked_positions`, and
         with the output `sequence_output` (B, T, D).
     """
-    inputs = dict(model.input)
-    is_masked = inputs.pop("masked_positions", None) is not None
-    reader = model.get_layer("masked_tokens" if is_masked else "pooling")
-    sequence_output = reader.input[0]
-    return keras.Model(inputs, {"sequence_output": sequence_output}, name="encoder")
+    inputs = {name: x for name, x in model.input.items() if name != "masked_positions"}
+    if "masked_positions" in model.input:
+        x, name = model.get_layer("masked_tokens").input[0], "encoder"
+    elif "embedding" in model.output:
+        x, name = model.get_layer("pooling").input[0], "encoder"
+    else:
+        stack = LayerStack.from_model(model)
+        x, name = (stack.final_norm or stack.blocks[-1]).output, "decoder"
+    return keras.Model(inputs, {"sequence_output": x}, name=name)
 
 
 def find_pooled(model: keras.Model) -> keras.Model:

@@ -32,8 +32,8 @@ class PrefixTask(CausalTask):
     """The signatures of a prefix language model.
 
     The prompt is the prefix, with bidirectional attention. The signatures are those of
-    `CausalTask`, but a score is the conditional log-likelihood of a target given its
-    prefix, not that of a whole text.
+    `CausalTask` except `embed`, but a score is the conditional log-likelihood of a
+    target given its prefix, not that of a whole text.
 
     - `score`: `text` and `target_text`, string (B,) → `log_likelihood` float32 (B,), in
       nats, of `target_text` and the end of the document, given `text`; `num_tokens`
@@ -51,8 +51,10 @@ class PrefixTask(CausalTask):
     """
 
     def endpoints(self) -> dict[str, Endpoint]:
+        causal = super().endpoints()
+        del causal["embed"]  # it reads no prefix
         return {
-            **super().endpoints(),
+            **causal,
             "score": Endpoint(self.score_target, [TEXT, TARGET]),
             "score_ids": Endpoint(self.score_target_ids, _SCORED),
             "logits_ids": Endpoint(self.logits_given, [ids_spec(n) for n in _INPUTS]),

@@ -42,8 +42,10 @@ from transbeam.serving.signatures.words import WordsTask
 def make_signature_task(trained: TrainedRun) -> SignatureTask:
     """Makes the signatures of a trained model, by the kind of its objective."""
     objective = trained.config.objective
+    if not trained.has_head:
+        return EmbeddingTask(trained)
     if isinstance(objective, FillsObjective):
-        return MaskedTask(trained) if trained.has_head else EmbeddingTask(trained)
+        return MaskedTask(trained)
     if isinstance(objective, SentencePairsConfig):
         return PooledTask(as_classifier(trained))
     if isinstance(objective, PooledObjective):

@@ -13,6 +13,7 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import (
     row_of_each,
     split_rows,
 )
+from transbeam.pipeline.tokenizers.base.text_frame import frame_of_run
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
@@ -48,7 +49,8 @@ class WordsTask:
 
     A text longer than the model's maximum continues in a further row, split between two
     words as in the training records, so that each word has an answer. The model
-    processes only the first 16 tokens of a longer word.
+    processes only the first 16 tokens of a longer word. A decoder's answer is that of
+    the word's first token and of the words before it; no later token is seen.
 
     Shapes: `B` texts, `W` words of the text with most words, `T` tokens; the shapes of
     answers are in `word_answers`. Rows are padded with `""` and 0.
@@ -79,8 +81,9 @@ class WordsTask:
         self.tokenizer = trained.tokenizer
         self.model = trained.model
         self.max_length = trained.config.model.max_sequence_length
-        self.encoder = TextEncoder(self.tokenizer, self.max_length)
-        self.room = self.max_length - 2
+        self.frame = frame_of_run(trained.config, self.tokenizer.special)
+        self.encoder = TextEncoder(self.tokenizer, self.max_length, self.frame)
+        self.room = self.max_length - self.frame.size()
         self.longest_word = min(_LONGEST_WORD, (self.room + 1) // 2)
 
     def endpoints(self) -> dict[str, Endpoint]:
@@ -166,7 +169,8 @@ class WordsTask:
             )
 
         count, lengths = pieces.tokens.nrows(tf.int32), pieces.tokens.row_lengths()
-        width = tf.reduce_max(tf.pad(tf.cast(lengths, tf.int32), [[0, 1]])) + 2
+        longest = tf.reduce_max(tf.pad(tf.cast(lengths, tf.int32), [[0, 1]]))
+        width = longest + self.frame.size()
         return in_blocks(count, width, answer, self.answer.dtypes)
 
     def pack(self, words: tf.RaggedTensor) -> WordRows:
@@ -191,7 +195,7 @@ class WordsTask:
         count = tf.reduce_sum(tf.cast(begins, tf.int64))
         of_rows = tf.math.unsorted_segment_sum(lengths, rows, count)
         tokens = split_rows(pieces.values, of_rows)
-        return WordRows(tokens, rows, in_row + 1)
+        return WordRows(tokens, rows, in_row + self.frame.starts)
 
     def _pieces_of_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
         """Tokenizes each word as it is tokenized in its text: ids (N, None)."""

@@ -13,6 +13,7 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import (
     positions_in_rows,
     split_rows,
 )
+from transbeam.pipeline.tokenizers.base.text_frame import encoder_frame
 from transbeam.serving.text_ops.framing import frame_texts
 from transbeam.serving.text_ops.text_encoder import right_padded
 
@@ -99,7 +100,7 @@ class TextWindows:
         window = split_rows(tf.repeat(first, size), tf.cast(size, tf.int64))
         cells = window.values + tf.cast(positions_in_rows(window), tf.int32)
         window = window.with_values(tf.gather(self.texts.values, cells))
-        framed = frame_texts(question, window, special=self.special)
+        framed = frame_texts(question, window, frame=encoder_frame(self.special))
         token_ids, lengths, _ = right_padded(framed, self.length, self.special.pad)
         position = tf.range(tf.shape(token_ids)[1])[None]
         real: Any = position < lengths[:, None]

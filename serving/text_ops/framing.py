@@ -8,30 +8,35 @@ from typing import Any
 
 import tensorflow as tf
 
-from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     append_token,
     concatenate_ragged,
     prepend_token,
 )
+from transbeam.pipeline.tokenizers.base.text_frame import TextFrame
 
 
-def frame_texts(*texts: tf.RaggedTensor, special: SpecialIds) -> Any:
-    """Makes rows `[CLS] text [SEP]`, or `[CLS] text [SEP] second text [SEP]`.
+def frame_texts(*texts: tf.RaggedTensor, frame: TextFrame) -> Any:
+    """Makes rows such as `[CLS] text [SEP]` or `[CLS] text [SEP] second text [SEP]`.
 
     Args:
         texts: int32 (B, None): the texts, or the first and the second texts of pairs.
-        special: Special ids of a tokenizer that has a begin token (`[CLS]`) and an end
-            token (`[SEP]`).
+        frame: The special tokens.
 
     Example:
-    >>> special = SpecialIds(pad=0, begin=1, end=2)
     >>> one, two = tf.ragged.constant([[5, 6], []]), tf.ragged.constant([[7], [8]])
-    >>> frame_texts(one, two, special=special).to_list()
+    >>> frame_texts(one, two, frame=TextFrame(before=1, between=2, after=2)).to_list()
     [[1, 5, 6, 2, 7, 2], [1, 2, 8, 2]]
+    >>> frame_texts(one, frame=TextFrame(None, 2, None, alone=2)).to_list()
+    [[5, 6], [2]]
     """
-    first, *further = (append_token(text, special.end) for text in texts)
-    framed = prepend_token(first, special.begin)
+    framed, *further = texts
+    if frame.before is not None:
+        framed = prepend_token(framed, frame.before)
     for text in further:
-        framed = concatenate_ragged(framed, text)
+        framed = concatenate_ragged(append_token(framed, frame.between), text)
+    if frame.after is not None:
+        framed = append_token(framed, frame.after)
+    if frame.alone is not None and frame.size(len(texts)) == 0:
+        framed = prepend_token(framed, frame.alone, framed.row_lengths() == 0)
     return framed

@@ -14,6 +14,7 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import (
     filter_rows,
     is_before,
 )
+from transbeam.pipeline.tokenizers.base.text_frame import TextFrame, encoder_frame
 from transbeam.serving.text_ops.framing import frame_texts
 from transbeam.serving.text_ops.length_buckets import bucket
 
@@ -26,8 +27,8 @@ class Encoded:
         token_ids: int32 (B, T).
         lengths: int32 (B,), the number of real tokens of each row.
         truncated: bool (B,), whether the text was cut.
-        segment_ids: int32 (B, T), 1 on the second text of a pair and the `[SEP]` after
-            it.
+        segment_ids: int32 (B, T), 1 on the second text of a pair and the end token
+            after it.
     """
 
     token_ids: tf.Tensor
@@ -46,32 +47,36 @@ class TextEncoder:
     """Adds special tokens to texts and pairs of texts, and truncates them.
 
     Args:
-        tokenizer: A tokenizer that has a begin token (`[CLS]`) and an end token
-            (`[SEP]`).
+        tokenizer: The tokenizer.
         max_length: The maximum number of tokens of a row.
+        frame: The special tokens; left out, those of an encoder, which the tokenizer
+            has to have.
     """
 
-    def __init__(self, tokenizer: Tokenizer, max_length: int):
+    def __init__(
+        self, tokenizer: Tokenizer, max_length: int, frame: TextFrame | None = None
+    ):
         self.tokenizer = tokenizer
         self.max_length = max_length
+        self.frame = frame or encoder_frame(tokenizer.special)
 
     def shorter(self, max_length: int) -> "TextEncoder":
         """Returns an encoder with a maximum row length of at most `max_length`."""
-        return TextEncoder(self.tokenizer, min(self.max_length, max_length))
+        return TextEncoder(self.tokenizer, min(self.max_length, max_length), self.frame)
 
     def text(self, tokens: tf.RaggedTensor) -> Encoded:
-        """Encodes `[CLS] text [SEP]`; a text that is too long is cut at its end.
+        """Encodes texts; a text that is too long is cut at its end.
 
         Args:
             tokens: int32 (B, None).
         """
-        room = self.max_length - 2
-        framed = frame_texts(tokens[:, :room], special=self.tokenizer.special)
+        room = self.max_length - self.frame.size()
+        framed = frame_texts(tokens[:, :room], frame=self.frame)
         lengths = framed.row_lengths()
         return self._padded(framed, lengths, tokens.row_lengths() > room)
 
     def pair(self, first: tf.RaggedTensor, second: tf.RaggedTensor) -> Encoded:
-        """Encodes `[CLS] text [SEP] second text [SEP]`.
+        """Encodes pairs of texts.
 
         A pair that is too long loses tokens at the end of its longer text, until both
         texts are equally long; then at the ends of both in turn, beginning with the
@@ -81,14 +86,15 @@ class TextEncoder:
             first: int32 (B, None).
             second: int32 (B, None).
         """
-        room = self.max_length - 3
+        room = self.max_length - self.frame.size(2)
         lengths = first.row_lengths(), second.row_lengths()
         at_least = tf.maximum(room - lengths[1], (room + 1) // 2)
         of_first = tf.minimum(lengths[0], at_least)
         of_second = tf.minimum(lengths[1], room - of_first)
         parts = _heads(first, of_first), _heads(second, of_second)
-        framed = frame_texts(*parts, special=self.tokenizer.special)
-        return self._padded(framed, of_first + 2, lengths[0] + lengths[1] > room)
+        framed = frame_texts(*parts, frame=self.frame)
+        before = of_first + self.frame.starts + 1
+        return self._padded(framed, before, lengths[0] + lengths[1] > room)
 
     def _padded(
         self, framed: tf.RaggedTensor, of_first: tf.Tensor, truncated: tf.Tensor

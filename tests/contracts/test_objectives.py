@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.model.conftest import tensorflow_only
-from tests.objective_configs import KINDS, config_of
+from tests.objective_configs import EVERY, KINDS, config_of
 from tests.serving.untrained import untrained_of
 from transbeam.configs.loader.compatibility import check_model
 from transbeam.configs.loader.objective_requirements import check_needs
@@ -28,12 +28,14 @@ from transbeam.trainer.evaluation.error_analysis import make_collectors
 from transbeam.trainer.objectives.losses import make_loss
 from transbeam.trainer.objectives.objective_metrics import make_scorers
 
+every_model = pytest.mark.parametrize(("kind", "model"), EVERY)
 
-@pytest.fixture(scope="module", params=TRAITS)
+
+@pytest.fixture(scope="module", params=EVERY, ids="-".join)
 def trained(request, tmp_path_factory) -> TrainedRun:
     folder = tmp_path_factory.getbasetemp() / "tokenizers"
     folder.mkdir(exist_ok=True)
-    return untrained_of(config_of(request.param), folder)
+    return untrained_of(config_of(*request.param), folder)
 
 
 def test_the_table_has_each_kind_once() -> None:
@@ -41,9 +43,9 @@ def test_the_table_has_each_kind_once() -> None:
     assert len(get_args(Objective)) == len(TRAITS)
 
 
-@pytest.mark.parametrize("kind", TRAITS)
-def test_configuration(kind: str) -> None:
-    config = config_of(kind)
+@every_model
+def test_configuration(kind: str, model: str) -> None:
+    config = config_of(kind, model)
     check_model(config)
     check_needs(config)
     row = TRAITS[kind]
@@ -51,9 +53,11 @@ def test_configuration(kind: str) -> None:
     assert row.sentence.format(n=2)
 
 
-@pytest.mark.parametrize("kind", TRAITS)
-def test_records_have_what_the_loss_reads_and_the_metrics_are_known(kind: str) -> None:
-    config = config_of(kind)
+@every_model
+def test_records_have_what_the_loss_reads_and_the_metrics_are_known(
+    kind: str, model: str
+) -> None:
+    config = config_of(kind, model)
     records = {feature.name for feature in contract(config)}
     loss = make_loss(config)
     for target in loss.targets:

@@ -48,6 +48,7 @@ class Case:
         tokenizer: YAML.
         source: YAML.
         layout: More YAML for `data`.
+        model: YAML, if the records depend on it.
         shown: What `--inspect` must show of the first record, as it stands there.
     """
 
@@ -55,6 +56,7 @@ class Case:
     tokenizer: str
     source: str = TEXTS
     layout: str = ""
+    model: str = ""
     shown: tuple[str, ...] = ("token_ids  ",)
 
 
@@ -130,6 +132,20 @@ CASES = {
         WORDPIECE,
         with_columns("second_text: title, label: mood"),
         shown=("[SEP] ", "segment_ids  ", "label  "),
+    ),
+    "decoder_pairs": Case(
+        "kind: pair_classification, labels: [calm, cross]",
+        BYTES,
+        with_columns("second_text: title, label: mood"),
+        model="kind: decoder, pooler: {kind: end_token}",
+        shown=("<|endoftext|>", "segment_ids  ", "label  "),
+    ),
+    "decoder_tags": Case(
+        "kind: token_classification, labels: [O, NOUN]",
+        BYTES,
+        with_columns("words: words, tags: tags"),
+        model="kind: decoder",
+        shown=("label_ids  ",),
     ),
     "regression": Case(
         "kind: regression",
@@ -258,6 +274,8 @@ def _invocation(folder: Path, corpora: Path, name: str, *beam: str) -> Invocatio
     text = YAML
     for key in ("source", "layout", "tokenizer", "objective"):
         text = text.replace(key.upper(), getattr(case, key))
+    if case.model:
+        text += f"model: {{{case.model}}}\n"
     file = folder / f"{name}.yaml"
     if not file.exists():
         file.write_text(text.replace("FOLDER", str(corpora)), "utf-8")

@@ -15,13 +15,13 @@ data:
   source: {kind: jsonl, path: rows.jsonl, columns: COLUMNS}
   validation_fraction: 0.3
   sequence_length: 32
-tokenizer: {kind: wordpiece, vocabulary_size: 100}
+tokenizer: TOKENIZER
 objective: OBJECTIVE
 model:
+  KIND
   num_layers: 1
   hidden_dim: 16
   max_sequence_length: 32
-  num_segments: 2
   attention: {num_heads: 2}
   feedforward: {intermediate_dim: 32}
 training:
@@ -58,20 +58,42 @@ def rows() -> list[dict]:
     ]
 
 
+WORDPIECE = "{kind: wordpiece, vocabulary_size: 100}"
+ENCODER = (WORDPIECE, "num_segments: 2")
+# With a begin token of its own, or with one token that ends and separates texts.
+BYTES = "{kind: byte_bpe, vocabulary_size: 300}"
+DECODER = (WORDPIECE, "kind: decoder")
+WITH_END = (BYTES, "kind: decoder\n  pooler: {kind: end_token}")
+WITHOUT = (BYTES, "kind: decoder")
+MODELS = [
+    *((kind, ENCODER) for kind in CASES),
+    ("classification", WITH_END),
+    ("pair_classification", DECODER),
+    ("regression", WITHOUT),
+    ("pair_regression", WITH_END),
+    ("token_classification", WITHOUT),
+    ("token_classification", DECODER),
+]
+
+
 # The signatures of all have quick tests in tests/serving, and the commands of the
 # documentation go the whole way.
 @pytest.mark.thorough(
     instead="test_the_whole_way_and_json_alone_on_stdout, "
     "test_an_export_scores_as_the_model_it_is_of"
 )
-@pytest.mark.parametrize("kind", CASES)
-def test_run_predict_and_evaluate(kind: str, tmp_path: Path, monkeypatch, capsys):
+@pytest.mark.parametrize(("kind", "model"), MODELS)
+def test_run_predict_and_evaluate(
+    kind: str, model: tuple[str, str], tmp_path: Path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     columns, objective = CASES[kind]
     is_pair, chooses = columns == TWO, "classification" in objective
     tags = kind == "token_classification"
     Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows()))
     text = CONFIG.replace("COLUMNS", columns)
+    for place, content in zip(("TOKENIZER", "KIND"), model, strict=True):
+        text = text.replace(place, content)
     text = text.replace("OBJECTIVE", f"{{{objective}}}")
     Path("a.yaml").write_text(
         text.replace("EXAMPLE", r'"the loss\tthe model"' if is_pair else "the loss")
@@ -132,6 +154,8 @@ def test_questions(tmp_path: Path, monkeypatch, capsys):
     text = text.replace(
         "OBJECTIVE", "{kind: span_qa, stride: 8, max_question_length: 8}"
     )
+    for place, content in zip(("TOKENIZER", "KIND"), ENCODER, strict=True):
+        text = text.replace(place, content)
     Path("a.yaml").write_text(text.replace("EXAMPLE", r'"the loss\tthe model"'))
     assert transbeam.main(["run", "a.yaml", "--json", "--quiet"]) == 0
     result = json.loads(capsys.readouterr().out)

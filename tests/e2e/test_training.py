@@ -64,14 +64,17 @@ def records(request, tmp_path_factory) -> Invocation:
     """A finished data job of each case, and a model and a training for it."""
     made = finished(request.param)
     kind = made.config.objective.kind
-    model = MODEL.format(kind=TRAITS[kind].model)
-    if TRAITS[kind].has_segments:
+    text, given = made.config_file.read_text("utf-8"), CASES[request.param].model
+    own = given.removeprefix("kind: ") or TRAITS[kind].models[0]
+    model = MODEL.format(kind=own.replace(", ", "\n  "))
+    text = text.replace(f"model: {{{given}}}\n", "")
+    if TRAITS[kind].has_segments and not given:
         model += "  num_segments: 2\n"
     if kind == "image_classification":
         model = model.replace("  max_sequence_length: 64\n", "")
         model += "  patches: {image_size: 4, patch_size: 2}\n"
     file = tmp_path_factory.mktemp("training") / f"{request.param}-training.yaml"
-    file.write_text(made.config_file.read_text("utf-8") + model + TRAINING, "utf-8")
+    file.write_text(text + model + TRAINING, "utf-8")
     return replace(made, config=load_run(file), config_file=file)
 
 

@@ -78,7 +78,7 @@ def small_model(
         "max_sequence_length": LENGTH,
         **keys,
     }
-    family = traits(objective).model
+    family = traits(objective).models[0]
     if traits(objective).has_segments:
         options["num_segments"] = 2
     if objective.kind == "image_classification":

@@ -1,13 +1,17 @@
 """Reads all files of a checkpoint that determine the imported run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from transbeam.configs.cli.console import Console
 from transbeam.configs.schema.evaluation import EvaluationConfig
 from transbeam.configs.schema.export import ExportConfig
-from transbeam.configs.schema.model import EncoderConfig, Seq2SeqModelConfig
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Seq2SeqModelConfig,
+)
 from transbeam.configs.schema.objectives.supervised import PairRegressionConfig
 from transbeam.model.weights.checkpoint_import import read_checkpoint
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
@@ -18,6 +22,7 @@ from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
 from transbeam.trainer.importing.framing import with_framing
 from transbeam.trainer.importing.generation_config import Generation, read_generation
 from transbeam.trainer.importing.sentence_transformer import (
+    SentenceTransformer,
     read_sentence_transformer,
     score_activation,
 )
@@ -35,6 +40,7 @@ class ImportedFiles:
         export: Embedding settings.
         has_vectors: True if our export would compute the same text embeddings as the
             checkpoint.
+        embeds: True if a decoder is imported to embed texts, not to write them.
     """
 
     checkpoint: Checkpoint
@@ -42,6 +48,7 @@ class ImportedFiles:
     evaluation: EvaluationConfig
     export: ExportConfig
     has_vectors: bool
+    embeds: bool = False
 
 
 def read_files(folder: Path, console: Console) -> ImportedFiles:
@@ -62,13 +69,15 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
     else:
         checkpoint = read_checkpoint(folder)
     is_encoder = isinstance(checkpoint.config, EncoderConfig)
-    if sentence and is_encoder:
+    is_decoder = isinstance(checkpoint.config, DecoderConfig)
+    if sentence and (is_encoder or is_decoder):
+        _check_pooling(sentence, checkpoint.config.kind)
         for problem in sentence.problems:
             console.warn(problem)
     elif sentence:
         console.warn(
-            f"{folder}: only encoders can embed texts here; the model is imported as a "
-            f"{checkpoint.config.kind}"
+            f"{folder}: only encoders and decoders can embed texts here; the model is "
+            f"imported as a {checkpoint.config.kind}"
         )
         sentence = None
     body = Path(checkpoint.where)
@@ -101,7 +110,19 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
         evaluation,
         sentence.export if sentence else ExportConfig(),
         has_vectors=not (sentence and sentence.changes_vectors),
+        embeds=bool(sentence and is_decoder and not sentence.changes_vectors),
     )
+
+
+def _check_pooling(sentence: SentenceTransformer, kind: str) -> None:
+    """Refuses to pool a token that our models of this kind do not pool."""
+    unsuited = "first" if kind == "decoder" else "last"
+    if sentence.export.embedding_pooling == unsuited:
+        sentence.refuse_vectors(
+            f"{sentence.body}: pooling of the {unsuited} token is not supported for a "
+            f"{kind}"
+        )
+        sentence.export = replace(sentence.export, embedding_pooling="mean")
 
 
 def _warn_about(

@@ -35,6 +35,7 @@ from transbeam.configs.loader.model_files import (
 )
 from transbeam.configs.loader.run_file import RUN_FILE
 from transbeam.configs.loader.run_folder import Stage, fingerprint, lock, save_config
+from transbeam.configs.schema.model import DecoderConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.objectives.traits import traits
@@ -197,14 +198,22 @@ def _import(
             "the model is imported for single texts; if it was trained on pairs, "
             f"import it with `--set objective.kind=pair_{kind}`"
         )
-    if checkpoint.family == "roberta" and traits(config.objective).has_segments:
+    is_pair = traits(config.objective).has_segments
+    if isinstance(config.model, DecoderConfig) and is_pair:
+        console.warn(
+            "the end token is put between two texts, where transformers puts a "
+            "decoder's texts directly one after the other, so predictions differ. "
+            "Fine-tune it on pairs"
+        )
+    if checkpoint.family == "roberta" and is_pair:
         console.warn(
             "RoBERTa was trained with `</s></s>` between two texts, and gets one "
             "`</s>` here, so predictions differ. Fine-tune it on pairs"
         )
     exportable = is_ready(config, tokenizer, new, has_vectors=files.has_vectors)
     if exportable:
-        finish_stages(config, stage.run_folder, model, tokenizer, has_head=not new)
+        has_head = not new and not files.embeds
+        finish_stages(config, stage.run_folder, model, tokenizer, has_head=has_head)
     parameters = model.count_params()
     run_folder = stage.run_folder
     file = run_folder / RUN_FILE
@@ -241,7 +250,7 @@ def finish_stages(
         run_folder: Its folder.
         model: The model with all its weights.
         tokenizer: The tokenizer in `imported`; None for an image model.
-        has_head: False if the head is newly initialized.
+        has_head: False if the head is newly initialized, or not used.
     """
     data = data_stage(run_folder)
     inputs = data_inputs(config)

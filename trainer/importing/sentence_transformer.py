@@ -23,14 +23,20 @@ MODULES = "modules.json"
 _SHORTEST, _NO_LIMIT = 3, 1_000_000
 
 
-_Pooling = Literal["mean", "first", "max"]
+_Pooling = Literal["mean", "first", "max", "last"]
 _POOLINGS: dict[str, _Pooling] = {
     "pooling_mode_cls_token": "first",
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
+    "pooling_mode_lasttoken": "last",
 }
 # The names of newer versions, which have one key for the mode instead of flags.
-_NAMED: dict[str, _Pooling] = {"cls": "first", "mean": "mean", "max": "max"}
+_NAMED: dict[str, _Pooling] = {
+    "cls": "first",
+    "mean": "mean",
+    "max": "max",
+    "lasttoken": "last",
+}
 
 
 @dataclass

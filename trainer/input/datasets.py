@@ -1,15 +1,17 @@
 """Data sets of a training: the records of its own run and of other runs."""
 
 from pathlib import Path
-from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.loader.yaml_config import flatten, load_run
+from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.training import DatasetConfig
 from transbeam.pipeline.records.manifest import Manifest, read_manifest
-from transbeam.pipeline.stage import data_stage
+from transbeam.pipeline.stage import data_inputs, data_stage
 from transbeam.trainer.input.batches import check_contract
+
+# Sections whose keys must have the same values for all records of a training.
+_SAME = ("objective.", "model.")
 
 
 def data_sets(config: RunConfig, own: Manifest) -> list[tuple[Manifest, float]]:
@@ -60,11 +62,11 @@ def _check_dataset(manifest: Manifest, own: Manifest, config: RunConfig) -> None
             f"{here[:12]}… in {own.folder}. Make the records of one with the other's: "
             f"`tokenizer: {{kind: pretrained, path: {own.folder / 'tokenizer'}}}`"
         )
-    objectives: list[dict[str, Any]] = [
-        flatten(run, "objective")
+    # With the keys of `model` that the special tokens depend on.
+    old, new = (
+        {key: x for key, x in data_inputs(run).items() if key.startswith(_SAME)}
         for run in (load_run(manifest.folder / "run.yaml"), config)
-    ]
-    old, new = objectives
+    )
     wrong = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     if wrong:
         listed = ", ".join(

@@ -28,6 +28,7 @@ _FRAME = ("begin", "end")
 _REVIEW = ("A quiet film that stays with you.",)
 _TWO = ("Two dogs run in a park.", "An animal is outside.")
 _BEGINNING = ("It returns",)
+_READERS = ("encoder", "decoder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class ObjectiveTraits:
     Attributes:
         sentence: A sentence that describes a trained model to its users; `{n}` is the
             number of its labels or tokens.
-        model: The `model.kind` that the objective trains.
+        models: Each `model.kind` that the objective trains; the first is the usual one.
         fields: Fields that a document must have, by the names of `Document`. Empty if
             they depend on the objective's templates: see `fields_needed`.
         pieces: Special pieces that the tokenizer must have, by the names of
@@ -57,7 +58,7 @@ class ObjectiveTraits:
     """
 
     sentence: str
-    model: Literal["encoder", "decoder", "seq2seq"] = "encoder"
+    models: tuple[Literal["encoder", "decoder", "seq2seq"], ...] = ("encoder",)
     fields: tuple[str, ...] = _TEXT
     pieces: tuple[Literal["begin", "end", "mask"], ...] = _FRAME
     inputs: tuple[str, ...] = _TEXT
@@ -93,7 +94,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
     ),
     "causal": ObjectiveTraits(
         sentence="A language model: it continues a text.",
-        model="decoder",
+        models=("decoder",),
         pieces=("end",),
         example=_BEGINNING,
         outputs=_GENERATED,
@@ -103,7 +104,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
     ),
     "prefix": ObjectiveTraits(
         sentence="A language model: it continues a text.",
-        model="decoder",
+        models=("decoder",),
         pieces=("end",),
         example=_BEGINNING,
         outputs=_GENERATED,
@@ -113,7 +114,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
     ),
     "span_corruption": ObjectiveTraits(
         sentence="It fills the gaps of a text.",
-        model="seq2seq",
+        models=("seq2seq",),
         pieces=("end",),
         example=("It <extra_id_0> the name of the <extra_id_1>.",),
         outputs=(*_GENERATED, "gaps", "fills"),
@@ -122,7 +123,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
     ),
     "seq2seq": ObjectiveTraits(
         sentence="It generates a text from a text.",
-        model="seq2seq",
+        models=("seq2seq",),
         fields=("text", "target_text"),
         pieces=("end",),
         example=_TWO[:1],
@@ -131,7 +132,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
     ),
     "text_to_text": ObjectiveTraits(
         sentence="It generates a text from a text.",
-        model="seq2seq",
+        models=("seq2seq",),
         fields=(),
         pieces=("end",),
         inputs=_PAIR,
@@ -141,7 +142,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
     ),
     "completion": ObjectiveTraits(
         sentence="A language model that answers prompts.",
-        model="decoder",
+        models=("decoder",),
         fields=(),
         pieces=("end",),
         inputs=_PAIR,
@@ -151,7 +152,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
     ),
     "dialogue": ObjectiveTraits(
         sentence="A language model that replies in conversations.",
-        model="decoder",
+        models=("decoder",),
         fields=("messages",),
         pieces=("end",),
         example=("User: What is a tensor?\nAssistant:",),
@@ -160,6 +161,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
     ),
     "classification": ObjectiveTraits(
         sentence="A classifier of texts with {n} labels.",
+        models=_READERS,
         fields=("text", "label"),
         example=_REVIEW,
         outputs=_CLASSES,
@@ -168,6 +170,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
     ),
     "multi_label_classification": ObjectiveTraits(
         sentence="A classifier of texts with {n} labels, of which any number may hold.",
+        models=_READERS,
         fields=("text", "label"),
         example=_REVIEW,
         outputs=("labels", "classes", "scores"),
@@ -177,6 +180,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
     ),
     "pair_classification": ObjectiveTraits(
         sentence="A classifier of pairs of texts with {n} labels.",
+        models=_READERS,
         fields=(*_PAIR, "label"),
         inputs=_PAIR,
         example=_TWO,
@@ -187,6 +191,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
     ),
     "regression": ObjectiveTraits(
         sentence="It predicts a number for a text.",
+        models=_READERS,
         fields=("text", "label"),
         example=_REVIEW,
         outputs=("score",),
@@ -196,6 +201,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
     ),
     "pair_regression": ObjectiveTraits(
         sentence="It predicts a number for a pair of texts.",
+        models=_READERS,
         fields=(*_PAIR, "label"),
         inputs=_PAIR,
         example=_TWO,
@@ -207,6 +213,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
     ),
     "token_classification": ObjectiveTraits(
         sentence="It predicts one of {n} tags for each word of a text.",
+        models=_READERS,
         fields=("words", "tags"),
         example=("Ada Lovelace was born in London.",),
         outputs=(*_WORDS, "tags", "scores"),
@@ -252,8 +259,8 @@ def traits(objective: Objective) -> ObjectiveTraits:
 
     Example:
     >>> from transbeam.configs.schema.objectives.language_modeling import CausalConfig
-    >>> traits(CausalConfig()).model
-    'decoder'
+    >>> traits(CausalConfig()).models
+    ('decoder',)
     """
     return _TABLE[objective.kind]
 

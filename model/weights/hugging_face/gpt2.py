@@ -11,6 +11,7 @@ from transbeam.configs.schema.block import (
 )
 from transbeam.configs.schema.model import DecoderConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
+from transbeam.configs.schema.objectives.supervised import TokenClassificationConfig
 from transbeam.model.weights.checkpoints.hf_config import (
     ACTIVATIONS,
     THEIR_ACTIVATIONS,
@@ -24,12 +25,14 @@ from transbeam.model.weights.checkpoints.model_family import (
 from transbeam.model.weights.checkpoints.tensor_transforms import (
     SCORES,
     SIDE_BY_SIDE,
+    TRANSPOSE,
     VOCABULARY,
 )
-from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, norm
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense, norm
 from transbeam.model.weights.hugging_face.heads import (
     Heads,
     read_objective,
+    sequence_head,
     write_objective,
 )
 
@@ -67,10 +70,17 @@ ROWS = (
     *_dense(f"{_OUR_BLOCK}/feedforward/output", "h.{i}.mlp.c_proj"),
     *norm("final_norm", "ln_f"),
     MappingRow("logits/kernel", "lm_head.weight", SCORES, "head"),
+    MappingRow("classifier/kernel", "score.weight", TRANSPOSE, "head"),
+    MappingRow("regressor/kernel", "score.weight", TRANSPOSE, "head"),
+    *dense("token_classifier", "classifier", "head"),
 )
 HEADS: Heads = {
     "GPT2LMHeadModel": lambda labels: CausalConfig(),
     "GPT2Model": lambda labels: CausalConfig(),
+    "GPT2ForSequenceClassification": sequence_head,
+    "GPT2ForTokenClassification": lambda labels: TokenClassificationConfig(
+        labels=labels
+    ),
 }
 
 

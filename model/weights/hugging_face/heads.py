@@ -1,4 +1,4 @@
-"""Heads of encoders in Hugging Face's `config.json`: classes and labels."""
+"""Heads of encoders and decoders in Hugging Face's `config.json`: labels."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,6 +9,7 @@ from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
+    MultiLabelClassificationConfig,
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
@@ -37,12 +38,29 @@ def read_objective(settings: HFConfig, heads: Heads) -> Objective | None:
         objective = heads[named[0]](_labels(settings))
     except ConfigError as error:
         raise ArtifactError(f"{settings.where}: id2label: {error}") from error
-    if is_classifier(objective) or isinstance(objective, ImageClassificationConfig):
+    is_pair = _reads_pairs(settings)
+    if isinstance(objective, ClassificationConfig) and not is_pair:
+        kinds = {name: name for name in ("single_label_classification", _MULTI_LABEL)}
+        if settings.choice("problem_type", kinds, next(iter(kinds))) == _MULTI_LABEL:
+            return _multi_label(objective.labels, settings)
+    elif isinstance(objective, ClassificationConfig | ImageClassificationConfig):
         # The other problem types are regression and multi-label classification.
         settings.only("problem_type", "single_label_classification")
     if isinstance(objective, RegressionConfig):
         settings.only("problem_type", "regression")
-    return _of_pairs(objective) if _reads_pairs(settings) else objective
+    return _of_pairs(objective) if is_pair else objective
+
+
+_MULTI_LABEL = "multi_label_classification"
+
+
+def _multi_label(labels: tuple[str, ...], settings: HFConfig) -> Objective:
+    """Multi-label classification, with a separator that is in none of the labels."""
+    free = (mark for mark in ",|;" if not any(mark in label for label in labels))
+    try:
+        return MultiLabelClassificationConfig(labels=labels, separator=next(free, ","))
+    except ConfigError as error:
+        raise ArtifactError(f"{settings.where}: id2label: {error}") from error
 
 
 def sequence_head(labels: tuple[str, ...]) -> Objective:
@@ -102,6 +120,7 @@ def _labels(settings: HFConfig) -> tuple[str, ...]:
 # Objectives whose models have the same head as another's.
 _SAME_HEAD = {
     PairClassificationConfig: ClassificationConfig,
+    MultiLabelClassificationConfig: ClassificationConfig,
     PairRegressionConfig: RegressionConfig,
     Seq2SeqConfig: SpanCorruptionConfig,
     TextToTextConfig: SpanCorruptionConfig,
@@ -109,13 +128,18 @@ _SAME_HEAD = {
 
 
 def is_classifier(objective: Objective | None) -> bool:
-    """Checks if a head predicts a class of a whole text.
+    """Checks if a head predicts classes of a whole text.
 
     Example:
     >>> is_classifier(ClassificationConfig(labels=("no", "yes")))
     True
     """
-    return isinstance(objective, ClassificationConfig | PairClassificationConfig)
+    return isinstance(
+        objective,
+        ClassificationConfig
+        | PairClassificationConfig
+        | MultiLabelClassificationConfig,
+    )
 
 
 def is_estimator(objective: Objective | None) -> bool:
@@ -143,6 +167,8 @@ def write_objective(objective: Objective | None, heads: Heads) -> dict[str, Any]
             if labels:
                 settings["id2label"] = {str(i): label for i, label in enumerate(labels)}
                 settings["label2id"] = {label: i for i, label in enumerate(labels)}
+            if isinstance(objective, MultiLabelClassificationConfig):
+                settings["problem_type"] = _MULTI_LABEL
             return settings
     kind = objective.kind if objective else "nothing"
     raise ArtifactError(

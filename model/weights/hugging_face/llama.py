@@ -17,6 +17,7 @@ from transbeam.configs.schema.block import (
 )
 from transbeam.configs.schema.model import DecoderConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
+from transbeam.configs.schema.objectives.supervised import TokenClassificationConfig
 from transbeam.model.weights.checkpoints.hf_config import (
     ACTIVATIONS,
     THEIR_ACTIVATIONS,
@@ -27,11 +28,16 @@ from transbeam.model.weights.checkpoints.model_family import (
     Family,
     require_feedforward,
 )
-from transbeam.model.weights.checkpoints.tensor_transforms import SCORES, VOCABULARY
+from transbeam.model.weights.checkpoints.tensor_transforms import (
+    SCORES,
+    TRANSPOSE,
+    VOCABULARY,
+)
 from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense
 from transbeam.model.weights.hugging_face.heads import (
     Heads,
     read_objective,
+    sequence_head,
     write_objective,
 )
 
@@ -56,8 +62,17 @@ ROWS = (
     *dense(f"{_OUR_BLOCK}/feedforward/output", f"{_BLOCK}.mlp.down_proj"),
     MappingRow("final_norm/gamma", "norm.weight"),
     MappingRow("logits/kernel", "lm_head.weight", SCORES, "head"),
+    MappingRow("classifier/kernel", "score.weight", TRANSPOSE, "head"),
+    MappingRow("regressor/kernel", "score.weight", TRANSPOSE, "head"),
+    *dense("token_classifier", "score", "head"),
 )
-HEADS: Heads = {"LlamaForCausalLM": lambda labels: CausalConfig()}
+HEADS: Heads = {
+    "LlamaForCausalLM": lambda labels: CausalConfig(),
+    "LlamaForSequenceClassification": sequence_head,
+    "LlamaForTokenClassification": lambda labels: TokenClassificationConfig(
+        labels=labels
+    ),
+}
 
 
 def read(settings: HFConfig, names: Container[str]) -> Description:

@@ -3,6 +3,9 @@
     [CLS] text [SEP]
     [CLS] text [SEP] second text [SEP]
 
+The special tokens of a decoder's records are others, see
+`transbeam.pipeline.tokenizers.base.text_frame`.
+
 Texts that are too long are truncated; the removed tokens are counted. A pair is
 truncated longest-first: at the end of its longer text until both texts are equally
 long, then alternately at the ends of both texts, the second text first ([Devlin et al.,
@@ -28,7 +31,7 @@ from transbeam.pipeline.objectives.base.labels import (
     token_counts,
     usable_rows,
 )
-from transbeam.pipeline.objectives.base.special_tokens import needed
+from transbeam.pipeline.objectives.base.special_tokens import check_special
 from transbeam.pipeline.records.features import Feature, Records
 from transbeam.pipeline.records.framing import frame_texts
 from transbeam.pipeline.records.token_rows import (
@@ -40,6 +43,7 @@ from transbeam.pipeline.records.token_rows import (
     tokenize_column,
 )
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.text_frame import frame_of_run
 
 
 def pooled_features(run: RunConfig, target: Feature) -> tuple[Feature, ...]:
@@ -113,8 +117,8 @@ def pooled_records(
         targets: Maps usable documents to their targets.
     """
     length = run.data.sequence_length
-    begin = needed(tokenizer, run, "begin")
-    end = needed(tokenizer, run, "end")
+    check_special(tokenizer.special, run)
+    frame = frame_of_run(run, tokenizer.special)
     rows = usable_rows(batch, reasons)
     usable = batch.take(rows)
     columns = input_names(run.objective)
@@ -122,7 +126,7 @@ def pooled_records(
 
     filled = np.flatnonzero(np.all([text.lengths > 0 for text in texts], axis=0))
     whole = [text.lengths[filled] for text in texts]
-    room = length - 1 - len(texts)
+    room = length - frame.size(len(texts))
     if len(texts) == 2:
         kept = longest_first(whole[0], whole[1], room)
     else:
@@ -131,11 +135,12 @@ def pooled_records(
         slice_rows(text, filled, 0, size)
         for text, size in zip(texts, kept, strict=True)
     ]
-    framed = frame_texts(*contents, begin=begin, end=end)
+    framed = frame_texts(*contents, frame=frame)
     grid = Grid.from_lengths(framed.lengths, length)
     arrays = grid.token_arrays(framed.ids, tokenizer.special.pad)
     if len(texts) == 2:
-        in_second = ranges(framed.lengths) >= np.repeat(kept[0] + 2, framed.lengths)
+        until_second = kept[0] + frame.starts + 1
+        in_second = ranges(framed.lengths) >= np.repeat(until_second, framed.lengths)
         arrays["segment_ids"] = grid.put(in_second)
     cut = sum(whole) - sum(kept)
     documents = rows[filled]

@@ -18,7 +18,7 @@ def check_special(special: SpecialIds, run: RunConfig) -> None:
     Raises:
         ConfigError: A required token is missing; the message suggests a change.
     """
-    for piece in pieces_needed(run.objective):
+    for piece in pieces_needed(run):
         if getattr(special, piece) is None:
             raise missing_piece(run.objective, run.tokenizer, piece)
     if isinstance(run.objective, SpanCorruptionConfig):

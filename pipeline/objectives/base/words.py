@@ -4,6 +4,10 @@
     label_ids        0    3    0    1  1    0
     label_weights    0    1    0    1  1    0
 
+A decoder's records have no `[SEP]`, and `[CLS]` only if the tokenizer has a begin token
+of its own. A decoder's token sees only the tokens before it: not the next words, and
+not the further pieces of its own word.
+
 A sentence that is too long for a record is split between two words and continued in the
 next record, so that no target is lost.
 """
@@ -22,11 +26,11 @@ from transbeam.pipeline.objectives.base.labels import (
     token_counts,
     usable_rows,
 )
-from transbeam.pipeline.objectives.base.special_tokens import needed
+from transbeam.pipeline.objectives.base.special_tokens import check_special
 from transbeam.pipeline.records.features import DocumentPositions, Feature, Records
+from transbeam.pipeline.records.framing import frame_texts
 from transbeam.pipeline.records.token_rows import (
     Grid,
-    join_rows,
     ranges,
     slice_rows,
     split_rows,
@@ -34,6 +38,7 @@ from transbeam.pipeline.records.token_rows import (
     tokenize_words,
 )
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.text_frame import TextFrame, frame_of_run
 
 
 @dataclass(frozen=True)
@@ -99,27 +104,29 @@ def word_records(
         targets: Maps the tags of all words of usable documents to their targets.
     """
     length = run.data.sequence_length
-    begin = needed(tokenizer, run, "begin")
-    end = needed(tokenizer, run, "end")
+    check_special(tokenizer.special, run)
+    frame = frame_of_run(run, tokenizer.special)
+    room = length - frame.size()
     rows = usable_rows(batch, reasons)
     usable = batch.take(rows)
     sentences = usable.values("words")
     words = tokenize_words(sentences, tokenizer, run)
 
     # A word that is longer than a record has one of its own and is truncated.
-    kept = np.minimum(words.lengths, length - 2)
+    kept = np.minimum(words.lengths, room)
     pieces = slice_rows(words, np.arange(len(kept)), 0, kept)
     per_sentence = np.array([len(sentence) for sentence in sentences], np.int64)
-    cuts = _cut_between_words(per_sentence, kept, length - 2)
+    cuts = _cut_between_words(per_sentence, kept, room)
     found = targets([tag for tags in usable.values("tags") for tag in tags])
     is_target = (ranges(kept) == 0) | found.all_pieces
     is_target &= np.repeat(found.known, kept)
     values = np.where(is_target, np.repeat(found.values, kept), 0)
 
-    framed = join_rows(begin, split_rows(pieces.ids, cuts.lengths), end)
+    framed = frame_texts(split_rows(pieces.ids, cuts.lengths), frame=frame)
     # The index among all pieces; the special tokens have that of the appended 0.
     index = split_rows(np.arange(len(pieces.ids)), cuts.lengths)
-    framed_index = join_rows(-1, index, -1).ids
+    nowhere = TextFrame(*(None if token is None else -1 for token in frame))
+    framed_index = frame_texts(index, frame=nowhere).ids
     framed_values = np.append(values, 0)[framed_index]
     framed_weights = np.append(is_target, 0)[framed_index]
     grid = Grid.from_lengths(framed.lengths, length)

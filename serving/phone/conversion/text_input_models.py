@@ -14,6 +14,11 @@ from tensorflow_text import tflite_registrar
 
 from transbeam.configs.loader.export_support import check_tflite_text, no_wordpiece
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
+from transbeam.pipeline.tokenizers.base.text_frame import (
+    TextFrame,
+    embedding_frame,
+    frame_of_run,
+)
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,
 )
@@ -106,7 +111,8 @@ def text_rows(
     """
     signature = text_signature(trained)
     texts = [text for text, *_ in labelled_texts(trained, run_folder)]
-    encoder = TextEncoder(trained.tokenizer, _longest(trained, signature))
+    longest, frame = _longest(trained, signature), _frame(trained, signature)
+    encoder = TextEncoder(trained.tokenizer, longest, frame)
     tokenize = tokenize_endpoint(encoder).function
     rows = []
     for variant, file in files.items():
@@ -135,7 +141,7 @@ def _from_text(trained: TrainedRun, plain: str) -> Endpoint:
     task = make_signature_task(trained)
     ask, inputs = task.phone_endpoints()[plain]
     assert isinstance(trained.tokenizer, WordPieceTokenizer)
-    tokenizer = GraphWordPiece(trained.tokenizer)
+    tokenizer = GraphWordPiece(trained.tokenizer, _frame(trained, plain))
     length = _longest(trained, plain)
 
     def answer(text: tf.Tensor) -> Mapping[str, Any]:
@@ -144,6 +150,12 @@ def _from_text(trained: TrainedRun, plain: str) -> Endpoint:
         return ask(*(row[str(spec.name)] for spec in inputs))
 
     return Endpoint(answer, [_TEXT])
+
+
+def _frame(trained: TrainedRun, plain: str) -> TextFrame:
+    """Returns the special tokens of a signature's rows."""
+    make = embedding_frame if plain == "embed" else frame_of_run
+    return make(trained.config, trained.tokenizer.special)
 
 
 def _longest(trained: TrainedRun, plain: str) -> int:

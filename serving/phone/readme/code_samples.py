@@ -74,6 +74,10 @@ def program_values(
     if isinstance(task, WordsTask):
         longest = task.longest_word
         values |= {"longest_word": longest, "step": task.room - longest + 1}
+        values |= {
+            "room": values["length"] - task.frame.size(),
+            "first_place": task.frame.starts,
+        }
     if isinstance(objective, SpanObjective):
         values |= {
             "longest_question": objective.max_question_length,

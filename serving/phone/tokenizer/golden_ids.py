@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.text_frame import TextFrame
 from transbeam.serving.phone.tokenizer.golden_texts import MASKED, PAIRS, TEXTS
 from transbeam.serving.text_ops.mask_tokens import tokenize_with_masks
 from transbeam.serving.text_ops.prompts import (
@@ -32,29 +33,35 @@ class GoldenCase(NamedTuple):
     masks: bool = False
 
 
-def golden_ids(tokenizer: Tokenizer) -> dict[str, Any]:
+def golden_ids(tokenizer: Tokenizer, frame: TextFrame | None = None) -> dict[str, Any]:
     """Returns the content of the file of test cases.
 
     Args:
         tokenizer: A tokenizer of any kind.
+        frame: The special tokens of texts; left out, those of an encoder.
 
     Returns:
         `length`, the number of tokens of a row; `prompt`, the maximum number of tokens
         of a prompt; and `cases`. Each case has the inputs `text`, `second_text` (or
         null) and `masks` (true if the text has mask tokens); and the expected `ids`,
-        the text `decoded` from them, and the `prompt_ids` for a decoder. If the
-        vocabulary has start and end tokens, each case also has the expected row:
+        the text `decoded` from them, and the `prompt_ids` for a decoder. If `frame` is
+        given or the vocabulary has start and end tokens, each case also has the
+        expected row:
         `token_ids`, `padding_mask`, `segment_ids` and `truncated`.
     """
     plain = [GoldenCase(text) for text in TEXTS]
     plain += [GoldenCase(first, second) for first, second in PAIRS]
-    cases = _cases(tokenizer, plain)
+    cases = _cases(tokenizer, plain, frame)
     if tokenizer.special.mask is not None:
-        cases += _cases(tokenizer, [GoldenCase(text, masks=True) for text in MASKED])
+        cases += _cases(
+            tokenizer, [GoldenCase(text, masks=True) for text in MASKED], frame
+        )
     return {"length": _LENGTH, "prompt": _PROMPT, "cases": cases}
 
 
-def _cases(tokenizer: Tokenizer, inputs: list[GoldenCase]) -> list[dict[str, Any]]:
+def _cases(
+    tokenizer: Tokenizer, inputs: list[GoldenCase], frame: TextFrame | None
+) -> list[dict[str, Any]]:
     """Returns test cases for texts that either all have or all lack mask tokens."""
     texts = tf.constant([each.text for each in inputs])
     masked = any(each.masks for each in inputs)
@@ -72,7 +79,7 @@ def _cases(tokenizer: Tokenizer, inputs: list[GoldenCase]) -> list[dict[str, Any
         [{"ids": ids} for ids in tokens.to_list()],
         [{"decoded": text.decode()} for text in decoded.numpy()],
         [{"prompt_ids": ids} for ids in prompts.to_list()],
-        _rows(tokenizer, [each.second_text for each in inputs], tokens),
+        _rows(tokenizer, [each.second_text for each in inputs], tokens, frame),
     ]
     return [
         {name: value for part in parts for name, value in part.items()}
@@ -81,12 +88,15 @@ def _cases(tokenizer: Tokenizer, inputs: list[GoldenCase]) -> list[dict[str, Any
 
 
 def _rows(
-    tokenizer: Tokenizer, seconds: list[str | None], tokens: tf.RaggedTensor
+    tokenizer: Tokenizer,
+    seconds: list[str | None],
+    tokens: tf.RaggedTensor,
+    frame: TextFrame | None,
 ) -> list[dict[str, Any]]:
     special = tokenizer.special
-    if special.begin is None or special.end is None:
+    if frame is None and (special.begin is None or special.end is None):
         return [{} for _ in seconds]
-    encoder = TextEncoder(tokenizer, _LENGTH)
+    encoder = TextEncoder(tokenizer, _LENGTH, frame)
     alone = _as_lists(encoder.text(tokens))
     others = tokenizer.tokenize([second or "" for second in seconds])
     paired = _as_lists(encoder.pair(tokens, others))

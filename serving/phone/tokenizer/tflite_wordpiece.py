@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from transbeam.pipeline.tokenizers.base.text_frame import TextFrame, encoder_frame
 from transbeam.pipeline.tokenizers.base.vocabulary import MAXIMUM_WORD_CHARACTERS
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,
@@ -39,6 +40,7 @@ class GraphWordPiece(tf.Module):
 
     Args:
         tokenizer: The model's own.
+        frame: The special tokens of a text; left out, those of an encoder.
 
     Example:
     >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##able", "!"]
@@ -48,9 +50,12 @@ class GraphWordPiece(tf.Module):
     ([[2, 5, 6, 7, 3, 0, 0, 0]], [[1, 1, 1, 1, 1, 0, 0, 0]])
     """
 
-    def __init__(self, tokenizer: WordPieceTokenizer) -> None:
+    def __init__(
+        self, tokenizer: WordPieceTokenizer, frame: TextFrame | None = None
+    ) -> None:
         super().__init__(name="graph_wordpiece")
         self._special = tokenizer.special
+        self._frame = frame or encoder_frame(tokenizer.special)
         self._normalizer = tf_text.FastBertNormalizer()
         # Its constructor has no argument for another table.
         self._normalizer._model = tf.constant(normalizer_file(tokenizer))
@@ -81,7 +86,7 @@ class GraphWordPiece(tf.Module):
         return tf.gather_nd(ids, kept)
 
     def row(self, text: tf.Tensor, length: int) -> dict[str, tf.Tensor]:
-        """Returns `[CLS] text [SEP]`, padded; a text that is too long is truncated.
+        """Returns a text with its special tokens, padded, and truncated if too long.
 
         Args:
             text: string (1,), UTF-8.
@@ -91,10 +96,19 @@ class GraphWordPiece(tf.Module):
             `token_ids` and `padding_mask`, int32 (1, length).
         """
         special = self._special
-        kept = self.ids(text)[: length - 2]
-        begin: Any = tf.constant([special.begin])  # pyright: ignore
-        end: Any = tf.constant([special.end])  # pyright: ignore
-        framed = tf.concat([begin, kept, end], axis=0)
+        kept = self.ids(text)[: length - self._frame.size()]
+        parts = [self._frame.before, kept, self._frame.after]
+        framed: Any = tf.concat(
+            [
+                tf.constant([part]) if isinstance(part, int) else part
+                for part in parts
+                if part is not None
+            ],
+            axis=0,
+        )
+        if self._frame.alone is not None and self._frame.size() == 0:
+            missing = tf.fill([1 - tf.minimum(tf.size(kept), 1)], self._frame.alone)
+            framed = tf.concat([framed, missing], axis=0)
         padding = [[0, length - tf.size(framed)]]
         padded = tf.pad(framed, padding, constant_values=special.pad)
         mask = tf.pad(tf.ones_like(framed), padding)

@@ -5,6 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from transbeam.configs.schema.objectives.traits import input_names
+from transbeam.pipeline.tokenizers.base.text_frame import frame_of_run
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import (
@@ -30,7 +31,8 @@ class TextInputs:
         self.trained = trained
         self.model = trained.model
         self.max_length = trained.config.model.max_sequence_length
-        self.encoder = TextEncoder(trained.tokenizer, self.max_length)
+        frame = frame_of_run(trained.config, trained.tokenizer.special)
+        self.encoder = TextEncoder(trained.tokenizer, self.max_length, frame)
         self.is_pair = len(input_names(trained.config.objective)) == 2
         self.id_inputs = [
             name

@@ -362,7 +362,7 @@ def test_run_closes_with_a_question_that_its_model_can_be_asked(
         f"name: x\ndata:\n  source: {{{source}, path: x}}\n"
         "tokenizer: {num_sentinels: 8}\n"
         f"objective: {{kind: {kind}{more}}}\n"
-        f"model: {{kind: {TRAITS[kind].model}{patches}}}\n"
+        f"model: {{kind: {TRAITS[kind].models[0]}{patches}}}\n"
     )
     assert command_line.main(["run", str(file)]) == 0
     (line,) = re.findall(r"^  transbeam (predict .*)", capsys.readouterr().out, re.M)

@@ -59,12 +59,15 @@ def test_every_objective_has_a_family() -> None:
 @pytest.mark.parametrize("objective", TRAITS)
 def test_objective_and_family(objective: str, model: str) -> None:
     text = TEXTS + objective_of(objective) + MODELS[model]
-    needed = TRAITS[objective].model
-    if needed != model:
+    needed = TRAITS[objective].models
+    if model not in needed:
+        named = " or ".join(
+            {"e": "an ", "d": "a ", "s": "a "}[n[0]] + n for n in needed
+        )
+        keys = " or ".join(f"`kind: {each}`" for each in needed)
         assert error_of(text).startswith(
             f"f:6: model.kind={model} does not go with objective.kind={objective}, "
-            f"which trains {'an' if needed[0] == 'e' else 'a'} "
-            f"{needed}. Write `kind: {needed}` in `model`"
+            f"which trains {named}. Write {keys} in `model`"
         )
     elif objective != "image_classification":
         parse_run(text, "f", with_model=True)

@@ -77,7 +77,7 @@ def test_whole_tree_names_every_key_and_tells_none_twice():
 def test_families_say_what_they_share_and_where_they_differ():
     rows = explain("model", width=10_000).splitlines()
     decoder = rows[rows.index(next(row for row in rows if "kind: decoder" in row)) :]
-    shared, norm, attention, tied, seq2seq = decoder[1:6]
+    shared, norm, attention, tied, pooler, seq2seq = decoder[1:7]
     assert shared.split()[:6] == [
         "#",
         "as",
@@ -94,6 +94,8 @@ def test_families_say_what_they_share_and_where_they_differ():
         "[the kinds full, sliding_window, kernel of attention of encoder]"
     )
     assert tied.strip().startswith("tie_embeddings: true  ")
+    assert pooler.strip().startswith("pooler: ")
+    assert pooler.endswith("[the same keys as pooler of encoder]")
     assert seq2seq.strip().startswith("kind: seq2seq  ")
 
 

@@ -107,7 +107,7 @@ def test_keys_of_the_command_line_are_over_a_preset_in_any_order() -> None:
         ("preset: bert_base", "unknown key. Did you mean 'model.preset'?"),
         ("model: {preset: bert_base, attention: {num_heads: 7}}", "my.yaml:4: model: "
          "hidden_dim=768 is not a multiple of attention.num_heads=7."),
-        ("model: {preset: gpt2_small}", "my.yaml:3: model.kind=decoder does not go "
+        ("model: {preset: t5_small}", "my.yaml:3: model.kind=seq2seq does not go "
          "with objective.kind=classification"),
         ("model:\n  init_from: runs/there\n  preset: bert_base", "my.yaml:6: "
          "model.preset: names a whole model, as does `init_from: runs/there` "

@@ -33,9 +33,13 @@ from transbeam.configs.schema.objectives.language_modeling import (
     MaskedConfig,
     SpanCorruptionConfig,
 )
-from transbeam.configs.schema.objectives.supervised import ClassificationConfig
+from transbeam.configs.schema.objectives.supervised import (
+    ClassificationConfig,
+    TokenClassificationConfig,
+)
 from transbeam.model.cost.flop_count import elementwise, products
 from transbeam.model.cost.flops import count_work
+from transbeam.model.cost.memory import kept_activations, scored_tokens
 from transbeam.model.cost.stacks import Lengths
 
 REPOSITORY = Path(__file__).parents[3]
@@ -126,6 +130,22 @@ def test_a_class_is_asked_of_the_pooled_vector():
     work = count_work(config, objective, 100, Lengths(tokens=20))
     assert work.forward["head"] == MULTIPLY_ADD * (8 * 8 + 8 * 3)
     assert work.forward["logits"] == 0
+
+
+@pytest.mark.parametrize(("kind", "read"), [("classification", 1), ("tags", 20)])
+def test_a_head_on_a_decoder_replaces_the_scores_of_its_vocabulary(kind, read):
+    labels = ("a", "b", "c")
+    objective = (
+        ClassificationConfig(labels=labels)
+        if kind == "classification"
+        else TokenClassificationConfig(labels=labels)
+    )
+    config, lengths = DecoderConfig(**SMALL), Lengths(tokens=20)
+    work = count_work(config, objective, 100, lengths)
+    assert work.forward["head"] == MULTIPLY_ADD * read * 8 * 3
+    assert work.forward["logits"] == 0
+    assert scored_tokens(config, objective, lengths) == 0
+    assert kept_activations(config, objective, lengths)["logits"] == 0
 
 
 @given(

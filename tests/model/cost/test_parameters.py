@@ -332,6 +332,23 @@ TASKS = [
         ImageClassificationConfig(labels=LABELS, image_size=8, channels=1),
     ),
     (Seq2SeqModelConfig(**SMALL, num_decoder_layers=1), SpanCorruptionConfig()),
+    (DecoderConfig(**SMALL), ClassificationConfig(labels=LABELS)),
+    (
+        DecoderConfig(
+            **SMALL,
+            embedding_dim=3,
+            pooler=PoolerConfig(kind="attention", projection=True),
+        ),
+        RegressionConfig(),
+    ),
+    (
+        DecoderConfig(
+            **SMALL,
+            tie_embeddings=False,
+            pooler=PoolerConfig(kind="mean", projection=True),
+        ),
+        TokenClassificationConfig(labels=LABELS),
+    ),
 ]
 CASES = [
     *((EncoderConfig(**{**SMALL, "attention": kind}), MaskedConfig())
@@ -350,7 +367,7 @@ CASES = [
 )
 def test_weights_are_those_of_the_built_model(config: Model, objective):
     model = build_model(config, objective, 40)
-    counted = backbone_shapes(as_trained(config, objective), 40)
+    counted = backbone_shapes(as_trained(config, objective), 40, objective)
     counted |= head_shapes(config, objective, 40)
     assert counted == {w.path: tuple(w.shape) for w in model.trainable_weights}
 

@@ -26,7 +26,12 @@ def pooling(kind: str, query: np.ndarray = QUERY) -> Pooling:
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [("first", [1.0, -8.0]), ("mean", [2.5, -5.0]), ("max", [4.0, -2.0])],
+    [
+        ("first", [1.0, -8.0]),
+        ("last", [4.0, -2.0]),
+        ("mean", [2.5, -5.0]),
+        ("max", [4.0, -2.0]),
+    ],
 )
 def test_by_hand(kind, expected):
     assert np.asarray(pooling(kind)(TOKENS, MASK)).tolist() == [expected]
@@ -58,7 +63,30 @@ def test_padding_does_not_count(kind):
     np.testing.assert_array_equal(layer(worse, mask), pooled)
 
 
-@pytest.mark.parametrize("kind", ["mean", "max", "attention"])
+@pytest.mark.parametrize(
+    ("token_ids", "mask", "place"),
+    [
+        ([5, 7, 0, 0], [1, 1, 0, 0], 1),
+        ([0, 0, 5, 7], [0, 0, 1, 1], 3),
+        ([5, 0, 7, 0], [1, 1, 1, 0], 2),  # 0 within the text, not masked
+        ([5, 7, 0, 0], [1, 1, 1, 1], 3),  # the end token has the id of padding
+        ([5, 0, 7, 0], [1, 0, 1, 0], 2),
+    ],
+)
+def test_the_last_token_is_found_by_the_mask(token_ids, mask, place):
+    vectors = np.array([[[10.0 * i + token] for i, token in enumerate(token_ids)]])
+    for dtype in ("int32", "bool"):
+        found = pooling("last")(vectors.astype("float32"), np.array([mask], dtype))
+        assert np.asarray(found).tolist() == vectors[:, place].tolist()
+
+
+@pytest.mark.parametrize("kind", ["last", "mean", "max", "attention"])
+def test_packed_texts_are_refused(kind):
+    with pytest.raises(ValueError, match="document ids of packed texts"):
+        pooling(kind)(TOKENS, np.array([[1, 2, 0]], "int32"))
+
+
+@pytest.mark.parametrize("kind", ["last", "mean", "max", "attention"])
 def test_nothing_but_padding_gives_zeros(kind):
     layer, tokens = pooling(kind), keras.Variable(TOKENS)
     nobody = np.zeros_like(MASK)
@@ -82,6 +110,7 @@ def test_gradients_reach_real_tokens_only(kind):
         "first": [[1, 2], [0, 0]],
         "mean": [[0.5, 1], [0.5, 1]],
         "max": [[0, 0], [1, 2]],
+        "last": [[0, 0], [1, 2]],
     }
     if kind == "attention":
         # The weights come from the query: d pooled / d query by differences.
@@ -98,8 +127,8 @@ def test_gradients_reach_real_tokens_only(kind):
 
 
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(ConfigError, match="kind='last' is not one of"):
-        Pooling("last")
+    with pytest.raises(ConfigError, match="kind='middle' is not one of"):
+        Pooling("middle")
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,7 @@ LABELS = {
     "id2label": {"0": "bad", "1": "so-so", "2": "good"},
     "label2id": {"bad": 0, "so-so": 1, "good": 2},
 }
+ONE_LABEL = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
 
 
 def distilbert_body() -> Shapes:
@@ -415,6 +416,52 @@ CASES = {
         },
     ),
     "gpt2": Case(GPT2_CONFIG, under("transformer.", gpt2_body())),
+    "gpt2_classifier": Case(
+        {
+            **GPT2_CONFIG,
+            **LABELS,
+            "architectures": ["GPT2ForSequenceClassification"],
+            "pad_token_id": 0,
+        },
+        under("transformer.", gpt2_body()) | {"score.weight": (3, WIDTH)},
+    ),
+    "gpt2_estimator": Case(
+        {
+            **GPT2_CONFIG,
+            **ONE_LABEL,
+            "architectures": ["GPT2ForSequenceClassification"],
+            "pad_token_id": 0,
+        },
+        under("transformer.", gpt2_body()) | {"score.weight": (1, WIDTH)},
+    ),
+    "gpt2_tagger": Case(
+        {
+            **GPT2_CONFIG,
+            **LABELS,
+            "architectures": ["GPT2ForTokenClassification"],
+        },
+        {**under("transformer.", gpt2_body()), **dense("classifier", WIDTH, 3)},
+    ),
+    "llama_classifier": Case(
+        {
+            **LLAMA_CONFIG,
+            **LABELS,
+            "architectures": ["LlamaForSequenceClassification"],
+            "pad_token_id": 0,
+            "problem_type": "multi_label_classification",
+        },
+        llama_body(heads=4, key_value_heads=2, head_dim=6, bias=False)
+        | {"score.weight": (3, WIDTH)},
+    ),
+    "llama_tagger": Case(
+        {
+            **LLAMA_CONFIG,
+            **LABELS,
+            "architectures": ["LlamaForTokenClassification"],
+        },
+        llama_body(heads=4, key_value_heads=2, head_dim=6, bias=False)
+        | dense("score", WIDTH, 3),
+    ),
     "llama": Case(
         LLAMA_CONFIG,
         llama_body(heads=4, key_value_heads=2, head_dim=6, bias=False) | LLAMA_HEAD,

@@ -3,7 +3,7 @@
     python -m tests.model.weights.make_golden
 
 needs torch and transformers, which Transbeam does not; its tests read the file.
-Made with transformers 5.23.0 and torch 2.15.0 on a CPU.
+Made with transformers 5.23.0 and torch 2.15.0 on a CPU; heads of decoders with 5.24.0.
 """
 
 import tempfile

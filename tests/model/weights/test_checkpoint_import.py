@@ -439,8 +439,8 @@ def test_a_model_saved_with_its_adapters(tmp_path):
         ),
         (
             "bert_classifier",
-            {"problem_type": "multi_label_classification"},
-            "problem_type is 'multi_label_classification', expected 'single_label_cl",
+            {"problem_type": "ranking"},
+            "problem_type is 'ranking', expected one of single_label_classification",
         ),
         (
             "vit_classifier",

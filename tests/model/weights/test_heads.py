@@ -1,6 +1,8 @@
 """The objective of a head is read from what the checkpoint says of its labels."""
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +10,14 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from tests.model.weights.conftest import built
-from tests.model.weights.hugging_face_checkpoints import CASES
+from tests.model.weights.hugging_face_checkpoints import CASES, ONE_LABEL
 from tests.model.weights.inputs import source_ids, source_mask
 from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.schema.model import PoolerConfig
+from transbeam.configs.schema.objectives.supervised import (
+    MultiLabelClassificationConfig,
+)
+from transbeam.model.build import build_model
 from transbeam.model.weights.assign import variables_by_path
 from transbeam.model.weights.checkpoint_export import export_checkpoint
 from transbeam.model.weights.checkpoint_import import read_checkpoint
@@ -21,7 +28,6 @@ SCORES = {
     "distilbert": "classifier",
     "roberta": "classifier.out_proj",
 }
-ONE_LABEL = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
 
 
 def write_estimator(folder: Path, family: str, **changed: object) -> Path:
@@ -81,6 +87,53 @@ def test_a_cross_encoder_reads_pairs(tmp_path, told):
     assert read_checkpoint(folder).objective.kind == "pair_regression"
     folder = CASES["bert_classifier"].write(tmp_path / "three", **told)
     assert read_checkpoint(folder).objective.kind == "pair_classification"
+
+
+@pytest.mark.parametrize("name", ["bert_classifier", "gpt2_classifier"])
+def test_any_number_of_labels_are_read_and_written(tmp_path, name):
+    told = {"problem_type": "multi_label_classification"}
+    checkpoint = read_checkpoint(CASES[name].write(tmp_path / "theirs", **told))
+    assert checkpoint.objective == MultiLabelClassificationConfig(
+        labels=("bad", "so-so", "good")
+    )
+    weights = variables_by_path(built(checkpoint))
+    export_checkpoint(weights, checkpoint.description, tmp_path / "ours")
+    written = json.loads((tmp_path / "ours/config.json").read_text())
+    assert written["problem_type"] == told["problem_type"]
+
+
+def test_a_separator_is_in_no_label(tmp_path):
+    told = {
+        "problem_type": "multi_label_classification",
+        "id2label": {"0": "a, b", "1": "c|d", "2": "e"},
+    }
+    checkpoint = read_checkpoint(CASES["gpt2_classifier"].write(tmp_path, **told))
+    assert checkpoint.objective.separator == ";"
+
+
+@pytest.mark.parametrize(
+    ("pooler", "told"),
+    [
+        (PoolerConfig(kind="mean"), "pooler.kind is 'mean'"),
+        (PoolerConfig(kind="end_token"), "pooler.kind is 'end_token'"),
+        (PoolerConfig(kind="last", projection=True), "has no name for these weights"),
+    ],
+)
+def test_their_heads_on_decoders_read_the_last_token_alone(tmp_path, pooler, told):
+    checkpoint = read_checkpoint(CASES["gpt2_classifier"].write(tmp_path / "theirs"))
+    config = replace(checkpoint.config, pooler=pooler)
+    model = build_model(config, checkpoint.objective, checkpoint.vocabulary_size)
+    description = replace(checkpoint.description, config=config)
+    with pytest.raises(ArtifactError, match=re.escape(told)):
+        export_checkpoint(variables_by_path(model), description, tmp_path)
+
+
+def test_a_decoders_default_is_the_last_token(tmp_path):
+    checkpoint = read_checkpoint(CASES["gpt2_classifier"].write(tmp_path / "theirs"))
+    config = replace(checkpoint.config, pooler=PoolerConfig(kind="last"))
+    weights = variables_by_path(built(checkpoint))
+    description = replace(checkpoint.description, config=config)
+    assert export_checkpoint(weights, description, tmp_path / "ours") == "gpt2"
 
 
 def test_one_label_that_each_text_has_or_not_is_refused(tmp_path):

@@ -37,9 +37,9 @@ def write_bert(folder: Path, name: str, **changed: object) -> Path:
     return folder
 
 
-def write_gpt2(folder: Path) -> Path:
+def write_gpt2(folder: Path, name: str = "gpt2") -> Path:
     """A GPT-2 with the vocabulary `BYTES`."""
-    case_of("gpt2", len(BYTES)).write(folder)
+    case_of(name, len(BYTES)).write(folder)
     ids = {piece: number for number, piece in enumerate(BYTES)}
     (folder / "vocab.json").write_text(json.dumps(ids))
     (folder / "merges.txt").write_text("#version: 0.2\nĠ t\nĠt h\n")

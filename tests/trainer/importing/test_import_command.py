@@ -6,13 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
 import transbeam
 from tests.configs.loader.test_export_support import IMAGES
 from tests.model.weights.hugging_face_checkpoints import CASES
 from tests.small_run import paragraphs
-from tests.trainer.importing.hugging_face_checkpoints import PIECES, case_of, write_bert
+from tests.trainer.importing.hugging_face_checkpoints import (
+    PIECES,
+    case_of,
+    write_bert,
+    write_gpt2,
+)
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.yaml_config import load_run, parse_run
 from transbeam.model.build import build_model
@@ -20,6 +26,7 @@ from transbeam.model.weights.assign import variables_by_path
 from transbeam.model.weights.safetensors_store import load_initial_weights
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.trained_run import load_trained
+from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.trainer.importing.import_command import next_step
 
 
@@ -95,6 +102,27 @@ def test_a_classifier_is_exported_as_it_came(checkpoint, command, tmp_path):
     asked = command("predict", file, "--run", run_folder, "--text", "the loss")
     labels = load_run(file, with_model=True).objective.labels
     assert asked["predictions"][0]["label"] in labels
+
+
+def test_a_classifier_on_a_decoder_reads_the_text_alone(command, tmp_path):
+    """As transformers' tokenizer of GPT-2 and its head do; exported as it came."""
+    folder, run_folder = write_gpt2(tmp_path / "g", "gpt2_classifier"), tmp_path / "run"
+    assert command("import", folder, "--run", run_folder)["exportable"]
+    trained = load_trained(run_folder)
+    assert trained.config.objective.labels == ("bad", "so-so", "good")
+    endpoints = make_signature_task(trained).endpoints()
+    texts = ["the thing", "", "a"]
+    read = endpoints["tokenize"].function(tf.constant(texts))
+    plain = trained.tokenizer.tokenize(texts).to_list()
+    plain[1] = [trained.tokenizer.special.end]
+    for ids, row, length in zip(plain, read["token_ids"], read["length"], strict=True):
+        assert row[:length].numpy().tolist() == ids
+    scores = endpoints["serving_default"].function(tf.constant(texts))["scores"]
+    for ids, found in zip(plain, scores.numpy(), strict=True):
+        row = np.array([ids], "int32")
+        inputs = {"token_ids": row, "padding_mask": np.ones_like(row)}
+        expected = tf.nn.softmax(trained.model(inputs)["logits"])[0].numpy()
+        np.testing.assert_allclose(np.sort(found), np.sort(expected), atol=1e-6)
 
 
 def test_as_it_came_it_is_a_trained_model_without_records(

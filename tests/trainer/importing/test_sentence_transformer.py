@@ -11,12 +11,17 @@ import transbeam
 from tests.model.weights.hugging_face_checkpoints import CASES
 from tests.small_run import paragraphs
 from tests.trainer.conftest import eagerly
-from tests.trainer.importing.hugging_face_checkpoints import PIECES, write_bert
+from tests.trainer.importing.hugging_face_checkpoints import (
+    PIECES,
+    write_bert,
+    write_gpt2,
+)
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.model.weights.assign import variables_by_path
 from transbeam.serving.base.trained_run import load_trained
-from transbeam.serving.parity.embedding import EmbeddingParityChecker
+from transbeam.serving.parity.base.parity_texts import row_inputs
+from transbeam.serving.parity.embedding import EmbeddingParityChecker, KerasEmbedder
 from transbeam.serving.signatures.embedding import find_body
 from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.trainer.importing.sentence_transformer import (
@@ -148,7 +153,10 @@ def test_a_body_in_a_folder_of_its_own(command, tmp_path):
     ("changed", "said"),
     [
         ({"more": ("sentence_transformers.models.Dense",)}, "the module Dense is not"),
-        ({"mode": "pooling_mode_lasttoken"}, "pooling_mode_lasttoken is not supported"),
+        (
+            {"mode": "pooling_mode_lasttoken"},
+            "pooling of the last token is not",
+        ),
     ],
 )
 def test_vectors_that_would_be_others_are_not_made(tmp_path, changed, said, capsys):
@@ -159,6 +167,27 @@ def test_vectors_that_would_be_others_are_not_made(tmp_path, changed, said, caps
     assert said in " ".join(err.split())
     assert "its head is new and has learned nothing" in " ".join(out.split())
     assert not (tmp_path / "run/training").exists()
+
+
+def test_a_decoder_embeds_texts_by_its_last_token(command, tmp_path):
+    folder = write(tmp_path / "theirs", mode="pooling_mode_lasttoken")
+    write_gpt2(folder)
+    (folder / "vocab.txt").unlink()
+    assert command("import", folder, "--run", tmp_path / "run")["exportable"]
+    trained = load_trained(tmp_path / "run")
+    assert not trained.has_head
+    endpoints = make_signature_task(trained).endpoints()
+    assert {"serving_default", "embed", "tokenize", "attention"} == set(endpoints)
+    found = endpoints["embed"].function(tf.constant(TEXTS))["embedding"].numpy()
+    keras = KerasEmbedder(trained)
+    body, end = find_body(trained.model), trained.tokenizer.special.end
+    for text, vector in zip(TEXTS, found, strict=True):
+        tokens = trained.tokenizer.tokenize([text]).to_list()[0] or [end]
+        row = {name: x[np.newaxis] for name, x in row_inputs(np.array(tokens)).items()}
+        expected = np.asarray(body(row)["sequence_output"])[0, -1]
+        np.testing.assert_allclose(vector, expected, rtol=0, atol=1e-5)
+        checked = keras.vector(keras.ids(text))
+        np.testing.assert_allclose(checked, expected, rtol=0, atol=1e-6)
 
 
 def test_two_poolings_at_once_are_one_that_is_not_known(tmp_path):

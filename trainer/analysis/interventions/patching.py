@@ -9,7 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from transbeam.configs.base.errors import ConfigError, DataError
-from transbeam.configs.schema.model import DecoderConfig
+from transbeam.configs.schema.objectives.language_modeling import (
+    CausalConfig,
+    PrefixConfig,
+)
 from transbeam.model.inspect.activation_patching import (
     LogitDifference,
     PatchingEffects,
@@ -194,7 +197,7 @@ def _find_reader(context: AnalysisContext) -> PromptReader:
     config, mask = context.config.model, None
     if "masked_positions" in context.model.input:
         mask = context.tokenizer.special.mask
-    elif not isinstance(config, DecoderConfig):
+    elif not isinstance(context.config.objective, CausalConfig | PrefixConfig):
         raise ConfigError(
             f"patching: a model of objective.kind={context.config.objective.kind} "
             "predicts no single token of a text; a decoder or a masked language model "

@@ -65,6 +65,7 @@ class Tokenizer(json: String) {
     private val maskText: String
     private val wholePieces: List<Int> // added tokens, the longest first
     private val folded: Set<Int> // added tokens that match in any case
+    private val frame: Frame? // null if there are no tokens to frame a text with
     private val engine: Engine
 
     init {
@@ -78,6 +79,7 @@ class Tokenizer(json: String) {
             begin = special.intOrNull("begin")
             end = special.intOrNull("end")
             ends = listOfNotNull(end) + special.optJSONArray("stop")?.ints().orEmpty()
+            frame = Frame.of(data, begin, end)
             mask = special.intOrNull("mask")
             maskText = data.getString("mask_text")
             wholePieces = data.optJSONArray("whole")?.ints().orEmpty()
@@ -172,34 +174,38 @@ class Tokenizer(json: String) {
     }
 
     /**
-     * Returns `[CLS] text [SEP]` and padding; a text that is too long is truncated.
+     * Returns a text with its special tokens and padding.
+     *
+     * An encoder's text is `[CLS] text [SEP]`. A text that is too long is truncated.
      *
      * @throws IllegalArgumentException The vocabulary has no special tokens, or
      * `length` is too small.
      */
     fun frame(ids: List<Int>, length: Int): Row {
-        val (begin, end) = frameOf(length, 2)
-        val kept = listOf(begin) + ids.take(length - 2) + end
-        return padded(kept, kept.size, length, ids.size > length - 2)
+        val (before, _, after, alone) = frameOf(length, 1)
+        val room = length - before.size - after.size
+        val kept = (before + ids.take(room) + after).ifEmpty { alone }
+        return padded(kept, kept.size, length, ids.size > room)
     }
 
     /**
-     * Returns `[CLS] first [SEP] second [SEP]` and padding.
+     * Returns a pair of texts with its special tokens and padding.
      *
-     * A pair that is too long is truncated longest-first: at the end of its longer text
-     * until both are equally long, then at the ends of both in turn, the second text
-     * first.
+     * An encoder's pair is `[CLS] first [SEP] second [SEP]`. If it is too long it is
+     * truncated longest-first: at the end of its longer text until both are equally
+     * long, then at the ends of both in turn, the second text first.
      *
      * @throws IllegalArgumentException The vocabulary has no special tokens, or
      * `length` is too small.
      */
     fun framePair(first: List<Int>, second: List<Int>, length: Int): Row {
-        val (begin, end) = frameOf(length, 3)
-        val room = length - 3
+        val (before, between, after) = frameOf(length, 2)
+        val room = length - before.size - between.size - after.size
         val ofFirst = minOf(first.size, maxOf(room - second.size, (room + 1) / 2))
         val ofSecond = minOf(second.size, room - ofFirst)
-        val kept = listOf(begin) + first.take(ofFirst) + end + second.take(ofSecond) + end
-        return padded(kept, ofFirst + 2, length, first.size + second.size > room)
+        val head = before + first.take(ofFirst) + between
+        val kept = head + second.take(ofSecond) + after
+        return padded(kept, head.size, length, first.size + second.size > room)
     }
 
     /**
@@ -290,14 +296,15 @@ class Tokenizer(json: String) {
         return answers
     }
 
-    private fun frameOf(length: Int, pieces: Int): Pair<Int, Int> {
-        require(begin != null && end != null) {
-            "the vocabulary has no pieces to frame a text with"
-        }
+    /** Returns the special tokens before, between and after one text or two. */
+    private fun frameOf(length: Int, texts: Int): Frame {
+        require(frame != null) { "the vocabulary has no pieces to frame a text with" }
+        val between = if (texts == 2) frame.between else emptyList()
+        val pieces = maxOf(frame.before.size + between.size + frame.after.size, 1)
         require(length >= pieces) {
             "a row of $length has no room for a frame of $pieces"
         }
-        return Pair(begin, end)
+        return frame.copy(between = between)
     }
 
     private fun padded(kept: List<Int>, ofFirst: Int, length: Int, cut: Boolean): Row {
@@ -308,6 +315,27 @@ class Tokenizer(json: String) {
             List(length) { if (it in ofFirst until kept.size) 1 else 0 },
             cut,
         )
+    }
+}
+
+/** The special tokens of a row by their places; an encoder's by default. */
+private data class Frame(
+    val before: List<Int>,
+    val between: List<Int>,
+    val after: List<Int>,
+    val alone: List<Int>,
+) {
+    companion object {
+        /** Returns null if the vocabulary has no tokens to frame a text with. */
+        fun of(data: JSONObject, begin: Int?, end: Int?): Frame? {
+            val given = data.optJSONObject("frame")
+            if (given == null) {
+                if (begin == null || end == null) return null
+                return Frame(listOf(begin), listOf(end), listOf(end), emptyList())
+            }
+            fun at(place: String) = listOfNotNull(given.intOrNull(place))
+            return Frame(at("before"), at("between"), at("after"), at("alone"))
+        }
     }
 }
 

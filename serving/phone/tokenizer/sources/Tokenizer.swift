@@ -67,6 +67,7 @@ public final class Tokenizer {
     private let maskText: String
     private let wholePieces: [(id: Int, piece: [UnicodeScalar])]  // the longest first
     private let folded: Set<Int>
+    private let frameTokens: Frame?  // nil if there are no tokens to frame a text with
     private let engine: Engine
 
     /// Takes the content of `phone_tokenizer.json`; throws `badData` if it is of another
@@ -83,6 +84,7 @@ public final class Tokenizer {
         end = special.optional("end")
         let stop: [Int] = special.optional("stop") ?? []
         ends = [end].compactMap { $0 } + stop
+        frameTokens = Frame(data, begin: begin, end: end)
         mask = special.optional("mask")
         maskText = try data.get("mask_text")
         let found: [Int] = data.optional("whole") ?? []
@@ -170,30 +172,35 @@ public final class Tokenizer {
         return Array((places + Array(repeating: 0, count: count)).prefix(count))
     }
 
-    /// Returns `[CLS] text [SEP]` and padding; a text that is too long is truncated.
+    /// Returns a text with its special tokens and padding.
+    ///
+    /// An encoder's text is `[CLS] text [SEP]`. A text that is too long is truncated.
     /// Throws `badRequest` if the vocabulary has no special tokens, or `length` is too
     /// small.
     public func frame(_ ids: [Int], length: Int) throws -> Row {
-        let (begin, end) = try frameOf(length, pieces: 2)
-        let kept: [Int] = [begin] + ids.prefix(length - 2) + [end]
-        return padded(kept, ofFirst: kept.count, length: length, cut: ids.count > length - 2)
+        let around = try frameOf(length, texts: 1)
+        let room = length - around.before.count - around.after.count
+        var kept: [Int] = around.before + ids.prefix(room) + around.after
+        if kept.isEmpty { kept = around.alone }
+        return padded(kept, ofFirst: kept.count, length: length, cut: ids.count > room)
     }
 
-    /// Returns `[CLS] first [SEP] second [SEP]` and padding.
+    /// Returns a pair of texts with its special tokens and padding.
     ///
-    /// A pair that is too long is truncated longest-first: at the end of its longer
-    /// text until both are equally long, then at the ends of both in turn, the second
-    /// text first. Throws `badRequest` if the vocabulary has no special tokens, or
+    /// An encoder's pair is `[CLS] first [SEP] second [SEP]`. If it is too long it is
+    /// truncated longest-first: at the end of its longer text until both are equally
+    /// long, then at the ends of both in turn, the second text first. Throws `badRequest` if the vocabulary has no special tokens, or
     /// `length` is too small.
     public func framePair(_ first: [Int], _ second: [Int], length: Int) throws -> Row {
-        let (begin, end) = try frameOf(length, pieces: 3)
-        let room = length - 3
+        let around = try frameOf(length, texts: 2)
+        let tokens = around.before.count + around.between.count + around.after.count
+        let room = length - tokens
         let ofFirst = min(first.count, max(room - second.count, (room + 1) / 2))
         let ofSecond = min(second.count, room - ofFirst)
-        var kept: [Int] = [begin] + first.prefix(ofFirst) + [end]
-        kept += second.prefix(ofSecond) + [end]
+        let head: [Int] = around.before + first.prefix(ofFirst) + around.between
+        let kept: [Int] = head + second.prefix(ofSecond) + around.after
         let cut = first.count + second.count > room
-        return padded(kept, ofFirst: ofFirst + 2, length: length, cut: cut)
+        return padded(kept, ofFirst: head.count, length: length, cut: cut)
     }
 
     /// Returns an encoder's input for a seq2seq model: `text </s>` and padding. Throws
@@ -274,16 +281,20 @@ public final class Tokenizer {
         return answers
     }
 
-    private func frameOf(_ length: Int, pieces: Int) throws -> (Int, Int) {
-        guard let begin = begin, let end = end else {
+    /// Returns the special tokens before, between and after one text or two.
+    private func frameOf(_ length: Int, texts: Int) throws -> Frame {
+        guard var found = frameTokens else {
             throw TokenizerError.badRequest(
                 "the vocabulary has no pieces to frame a text with")
         }
+        if texts == 1 { found.between = [] }
+        let count = found.before.count + found.between.count + found.after.count
+        let pieces = max(count, 1)
         guard length >= pieces else {
             throw TokenizerError.badRequest(
                 "a row of \(length) has no room for a frame of \(pieces)")
         }
-        return (begin, end)
+        return found
     }
 
     private func padded(_ kept: [Int], ofFirst: Int, length: Int, cut: Bool) -> Row {
@@ -293,6 +304,34 @@ public final class Tokenizer {
             paddingMask: places.map { $0 < kept.count ? 1 : 0 },
             segmentIds: places.map { $0 >= ofFirst && $0 < kept.count ? 1 : 0 },
             truncated: cut)
+    }
+}
+
+/// The special tokens of a row by their places; an encoder's by default.
+private struct Frame {
+    var before: [Int] = []
+    var between: [Int] = []
+    var after: [Int] = []
+    var alone: [Int] = []
+
+    /// Is nil if the vocabulary has no tokens to frame a text with.
+    init?(_ data: Fields, begin: Int?, end: Int?) {
+        if let given = try? data.fields("frame") {
+            before = Frame.token(given, "before")
+            between = Frame.token(given, "between")
+            after = Frame.token(given, "after")
+            alone = Frame.token(given, "alone")
+            return
+        }
+        guard let begin = begin, let end = end else { return nil }
+        before = [begin]
+        between = [end]
+        after = [end]
+    }
+
+    private static func token(_ fields: Fields, _ place: String) -> [Int] {
+        let id: Int? = fields.optional(place)
+        return id.map { [$0] } ?? []
     }
 }
 

@@ -73,6 +73,7 @@ class Tokenizer:
             self.end, self.mask = special["end"], special["mask"]
             ends = [self.end, *data["special"].get("stop", ())]
             self.ends: list[int] = [end for end in ends if end is not None]
+            self._frame = _frame(data)
             self._mask_text: str = data["mask_text"]
             self._whole: list[int] = data.get("whole", [])
             self._folded: set[int] = set(data.get("folded", ()))
@@ -161,34 +162,39 @@ class Tokenizer:
         return (places + [0] * count)[:count]
 
     def frame(self, ids: Sequence[int], length: int) -> Row:
-        """Returns `[CLS] text [SEP]` and padding; a text that is too long is truncated.
+        """Returns a text with its special tokens and padding.
+
+        An encoder's text is `[CLS] text [SEP]`. A text that is too long is truncated.
 
         Raises:
             ValueError: The vocabulary has no special tokens, or `length` is too small.
         """
-        begin, end = self._frame_of(length, 2)
-        kept = [begin, *ids[: length - 2], end]
-        return self._padded(kept, len(kept), length, len(ids) > length - 2)
+        before, _, after = self._frame_of(length, 1)
+        room = length - len(before) - len(after)
+        kept = [*before, *ids[:room], *after] or self._frame["alone"]
+        return self._padded(kept, len(kept), length, len(ids) > room)
 
     def frame_pair(
         self, first: Sequence[int], second: Sequence[int], length: int
     ) -> Row:
-        """Returns `[CLS] first [SEP] second [SEP]` and padding.
+        """Returns a pair of texts with its special tokens and padding.
 
-        A pair that is too long is truncated longest-first: at the end of the longer
-        text until both texts have the same length, then alternately at the ends of both
-        texts, the second text first.
+        An encoder's pair is `[CLS] first [SEP] second [SEP]`. If it is too long it is
+        truncated longest-first: at the end of the longer text until both texts have the
+        same length, then alternately at the ends of both texts, the second text first.
 
         Raises:
             ValueError: The vocabulary has no special tokens, or `length` is too small.
         """
-        begin, end = self._frame_of(length, 3)
-        room = length - 3
+        before, between, after = self._frame_of(length, 2)
+        room = length - len(before) - len(between) - len(after)
         of_first = min(len(first), max(room - len(second), (room + 1) // 2))
         of_second = min(len(second), room - of_first)
-        kept = [begin, *first[:of_first], end, *second[:of_second], end]
+        kept = [*before, *first[:of_first], *between]
+        until_second = len(kept)
+        kept += [*second[:of_second], *after]
         cut = len(first) + len(second) > room
-        return self._padded(kept, of_first + 2, length, cut)
+        return self._padded(kept, until_second, length, cut)
 
     def source(self, ids: Sequence[int], length: int) -> Row:
         """Returns an encoder's input for a seq2seq model: `text </s>` and padding.
@@ -256,12 +262,16 @@ class Tokenizer:
             answers |= row._asdict()
         return answers
 
-    def _frame_of(self, length: int, pieces: int) -> tuple[int, int]:
-        if self.begin is None or self.end is None:
+    def _frame_of(self, length: int, texts: int) -> tuple[Ids, Ids, Ids]:
+        """Returns the special tokens before, between and after one text or two."""
+        if not self._frame:
             raise ValueError("the vocabulary has no pieces to frame a text with")
+        before, after = self._frame["before"], self._frame["after"]
+        between = self._frame["between"] if texts == 2 else []
+        pieces = max(len(before) + len(between) + len(after), 1)
         if length < pieces:
             raise ValueError(f"a row of {length} has no room for a frame of {pieces}")
-        return self.begin, self.end
+        return before, between, after
 
     def _padded(self, kept: Ids, of_first: int, length: int, cut: bool) -> Row:
         padding = length - len(kept)
@@ -271,6 +281,22 @@ class Tokenizer:
             [0] * of_first + [1] * (len(kept) - of_first) + [0] * padding,
             cut,
         )
+
+
+def _frame(data: dict[str, Any]) -> dict[str, Ids]:
+    """Returns the special tokens of a row by their places; an encoder's by default.
+
+    Empty if the vocabulary has no tokens to frame a text with.
+    """
+    begin, end = data["special"]["begin"], data["special"]["end"]
+    if "frame" in data:
+        ids: dict[str, int | None] = data["frame"]
+    elif begin is None or end is None:
+        return {}
+    else:
+        ids = {"before": begin, "between": end, "after": end, "alone": None}
+    places = ("before", "between", "after", "alone")
+    return {place: [i for i in (ids[place],) if i is not None] for place in places}
 
 
 class _Engine(Protocol):

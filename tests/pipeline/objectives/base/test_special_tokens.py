@@ -1,8 +1,11 @@
 """The table of pieces that objectives need says what they ask for."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from tests.objective_configs import MODELS
 from tests.pipeline.objectives.language_tokenizer import WORDS, language_tokenizer
 from tests.pipeline.objectives.word_tokenizer import run_of
 from transbeam.configs.base.errors import ConfigError
@@ -24,6 +27,7 @@ from transbeam.configs.schema.objectives.supervised import (
     TextToTextConfig,
     TokenClassificationConfig,
 )
+from transbeam.configs.schema.objectives.traits import TRAITS
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives.base.special_tokens import check_special
@@ -63,13 +67,21 @@ DOCUMENTS = [
 ]
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda objective: objective.kind)
-def test_each_piece_of_the_table_and_no_other_is_needed(objective) -> None:
+CASES = [
+    pytest.param(objective, kind, id=f"{objective.kind}-{kind}")
+    for objective in OBJECTIVES
+    for kind in TRAITS[objective.kind].models
+]
+
+
+@pytest.mark.parametrize(("objective", "model"), CASES)
+def test_each_piece_of_the_table_and_no_other_is_needed(objective, model) -> None:
     run, batch = run_of(objective, 32), DocumentBatch.from_documents(DOCUMENTS)
+    run = replace(run, model=MODELS[model]())
     make_records(batch, WORDS, run, "train")
     for piece in ("begin", "end", "mask"):
         tokenizer = language_tokenizer(" ".join("abcdefghijklmn"), **{piece: None})
-        if piece in pieces_needed(objective):
+        if piece in pieces_needed(run):
             with pytest.raises(ConfigError, match=f"kind={objective.kind} needs a pie"):
                 make_records(batch, tokenizer, run, "train")
             with pytest.raises(ConfigError, match=f"kind={objective.kind} needs a pie"):

@@ -22,7 +22,9 @@ from tests.serving.phone.generative_models import PREFIX, T5, shared
 from tests.serving.phone.kotlin_compiler import JVM, compile_kotlin, kotlin, run
 from tests.serving.untrained import TINY, learned, untrained_of
 from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.configs.loader.objective_requirements import frames_texts_for_decoder
 from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.model import PoolerConfig
 from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     MultiLabelClassificationConfig,
@@ -33,6 +35,7 @@ from transbeam.configs.schema.objectives.supervised import (
     TokenClassificationConfig,
 )
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, WordPieceConfig
+from transbeam.pipeline.tokenizers.base.text_frame import frame_of_run
 from transbeam.serving.base.trained_run import TOKENIZER
 from transbeam.serving.phone.conversion.tflite_converter import write_tflite
 from transbeam.serving.phone.readme.readme_writer import write_handover
@@ -86,6 +89,17 @@ def tagging():
     )
 
 
+def on_decoder(config, **model):
+    """The same task on a decoder, whose texts have no begin token."""
+    model = replace(
+        tiny("causal").model,
+        max_sequence_length=config.model.max_sequence_length,
+        **model,
+    )
+    tokenizer = ByteBPEConfig(vocabulary_size=300)
+    return replace(config, model=model, tokenizer=tokenizer)
+
+
 def embedding():
     """A body below a head that is new; its vectors are of the first tokens."""
     config = tiny("masked", examples=())
@@ -131,6 +145,11 @@ CASES = {
     "embed": embedding,
     "contrastive_pairs": lambda: tiny("contrastive_pairs", examples=(LONG,)),
     "token_classification": tagging,
+    "decoder_pairs": lambda: on_decoder(
+        segmented(PairClassificationConfig(labels=("a", "b and c")), examples=PAIR),
+        pooler=PoolerConfig(kind="end_token"),
+    ),
+    "decoder_tags": lambda: on_decoder(tagging()),
     "span_qa": answering,
     "image_classification": lambda: tiny("vit_base"),
     "causal": lambda: short("causal", "It is a tuple of the names"),
@@ -146,7 +165,7 @@ WRITERS = {
 
 # In the quick ones is each template of a program, a pair, and both ways to begin.
 SLOW = (
-    *("pair_classification", "sentence_pairs", "regression"),
+    *("pair_classification", "sentence_pairs", "regression", "decoder_pairs"),
     *("causal", "prefix", "text_to_text", "completion"),
 )
 NAMES = [
@@ -170,7 +189,10 @@ def handed_over(root):
             folder = root / name
             writing = name in WRITERS
             trained, tokenizer = (taken if writing else converted)(name, folder)
-            if name != "image_classification":
+            if frames_texts_for_decoder(trained.config):
+                frame = frame_of_run(trained.config, trained.tokenizer.special)
+                write_tokenizer(tokenizer, folder, frame)
+            elif name != "image_classification":
                 for file in for_phones(tokenizer, root).iterdir():
                     shutil.copy(file, folder)
             write_handover(trained, folder)

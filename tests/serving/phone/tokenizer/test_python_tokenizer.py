@@ -19,6 +19,10 @@ from tests.serving.phone.tokenizer.sample_tokenizers import (
     random_texts,
     reference,
 )
+from tests.serving.phone.tokenizer.sample_tokenizers import (
+    data as phone_data,
+)
+from transbeam.pipeline.tokenizers.base.text_frame import TextFrame
 from transbeam.serving.phone.tokenizer.golden_ids import golden_ids
 from transbeam.serving.phone.tokenizer.sources import tokenizer as source
 from transbeam.serving.phone.tokenizer.sources.tokenizer import (
@@ -118,6 +122,32 @@ def test_any_row_is_that_of_the_graph(lengths, room, name):
         assert row.truncated == encoded.truncated.numpy().tolist()[0]
         assert row.token_ids[width:] == [engine(name).special.pad] * (room - width)
         assert not any(row.padding_mask[width:] + row.segment_ids[width:])
+
+
+FRAMES = [
+    TextFrame(None, 7, None, alone=7),
+    TextFrame(None, 7, 7, alone=7),
+    TextFrame(6, 7, None, alone=7),
+    TextFrame(6, 7, 7, alone=7),
+]
+
+
+@pytest.mark.parametrize("frame", FRAMES, ids=str)
+@pytest.mark.parametrize("lengths", [(0, 0), (0, 3), (2, 1), (9, 1), (1, 9), (9, 9)])
+def test_rows_of_a_decoder_are_those_of_the_graph(lengths, frame):
+    tokenizer = Tokenizer(phone_data("byte_bpe") | {"frame": frame._asdict()})
+    first, second = ([*range(9, 9 + length)] for length in lengths)
+    ragged = [tf.ragged.constant([ids], tf.int32, 1) for ids in (first, second)]
+    encoder = TextEncoder(engine("byte_bpe"), 8, frame)
+    for row, encoded in (
+        (tokenizer.frame(first, 8), encoder.text(ragged[0])),
+        (tokenizer.frame_pair(first, second, 8), encoder.pair(*ragged)),
+    ):
+        size = encoded.lengths.numpy()[0]
+        assert row.token_ids[:size] == encoded.token_ids.numpy()[0, :size].tolist()
+        assert row.segment_ids[:size] == encoded.segment_ids.numpy()[0, :size].tolist()
+        assert sum(row.padding_mask) == size > 0
+        assert row.truncated == encoded.truncated.numpy()[0]
 
 
 def test_a_text_without_pieces_is_a_frame():

@@ -22,7 +22,7 @@ private func rowsOf(
         return ids.isEmpty ? [tokenizer.unknown].compactMap { $$0 } : Array(ids)
     }
     var rows: [Int: [Int]] = [:]  // of a long text several, cut between words
-    let fits = pieces.joined().count <= $length - 2
+    let fits = pieces.joined().count <= $room
     var end = 0
     for number in words.indices {
         end += pieces[number].count
@@ -33,7 +33,7 @@ private func rowsOf(
         let numbers = rows[key] ?? []
         let ids = numbers.flatMap { pieces[$$0] }
         var placed: [(word: String, place: Int)] = []
-        var place = 1  // after the piece that begins the row
+        var place = $first_place  // after the piece that begins the row, if there is one
         for number in numbers {
             placed.append((words[number], place))
             place += pieces[number].count
