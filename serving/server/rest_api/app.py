@@ -162,6 +162,10 @@ class RestApi:
             )
             response = _json(error_body(internal_error()), 500)
         response.headers.update(self._headers)
+        asked = request.headers.get("access-control-request-headers")
+        if self._cors and extension is not None and asked is not None:
+            # Clients of extensions send headers of their own, as OpenAI's does.
+            response.headers["Access-Control-Allow-Headers"] = asked
         await response(scope, receive, send)
 
     async def _response(

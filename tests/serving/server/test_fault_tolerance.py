@@ -425,3 +425,11 @@ def test_pages_of_other_origins_may_show_the_token(half_plus_two, tokens, allowe
         status, headers, _ = client.send("OPTIONS", path, headers=origin)
         assert status == 200
         assert headers["access-control-allow-headers"] == allowed
+        # OpenAI's client sends further headers.
+        sent = {"Access-Control-Request-Headers": "authorization,x-stainless-os"}
+        for each in (path, "/openai/v1/completions"):
+            status, headers, _ = client.send("OPTIONS", each, headers=origin | sent)
+            assert status == 200
+            is_openai = each.startswith("/openai/")
+            expected = "authorization,x-stainless-os" if is_openai else allowed
+            assert headers["access-control-allow-headers"] == expected
