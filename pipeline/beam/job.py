@@ -38,9 +38,6 @@ from transbeam.pipeline.steps.deduplicate_documents import (
     find_near_duplicate_pairs,
 )
 from transbeam.pipeline.steps.sample_sentences import needs_negatives, sample_sentences
-from transbeam.pipeline.tokenizers.base.builtin_chat_templates import (
-    find_chat_template,
-)
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
 from transbeam.pipeline.tokenizers.training.train_tokenizer import (
@@ -147,18 +144,14 @@ class LearnVocabulary(JobStep):
 
     def process(self, counts: Counter[str]) -> Iterator[str]:
         folder, wanted = self.job.folder / "tokenizer", self.job.config.tokenizer
-        if isinstance(self.job.config.objective, ImageObjective):
+        objective = self.job.config.objective
+        dialogue = objective if isinstance(objective, DialogueConfig) else None
+        if isinstance(objective, ImageObjective):
             # Images have no words: the special pieces, which never stand in a record.
             wanted = WordPieceConfig(vocabulary_size=len(SPECIAL_PIECES))
         with marked_user_errors():
-            make_tokenizer(folder, counts, wanted, self._chat_template())
+            make_tokenizer(folder, counts, wanted, dialogue)
         yield str(folder)
-
-    def _chat_template(self) -> str | None:
-        objective = self.job.config.objective
-        if isinstance(objective, DialogueConfig) and objective.chat_template:
-            return find_chat_template(objective.chat_template)
-        return None
 
 
 class BuildRecords(JobStep):

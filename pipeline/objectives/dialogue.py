@@ -24,7 +24,11 @@ from transbeam.pipeline.records.features import Feature, Records
 from transbeam.pipeline.records.token_rows import split_rows
 from transbeam.pipeline.tokenizers.base.chat_template import ChatTemplateError
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer, TokenOffsets
-from transbeam.pipeline.tokenizers.files.chat_format import ChatFormat, Message
+from transbeam.pipeline.tokenizers.files.chat_format import (
+    NO_CHAT_TEMPLATE,
+    ChatFormat,
+    Message,
+)
 
 
 @dataclass
@@ -122,10 +126,7 @@ def chat_format(tokenizer: Tokenizer) -> ChatFormat:
         ConfigError: The tokenizer has no chat template.
     """
     if tokenizer.chat_format is None:
-        raise ConfigError(
-            "objective.kind=dialogue needs a chat template, and the tokenizer has "
-            "none. Name one: objective.chat_template=plain, chatml, or Jinja"
-        )
+        raise ConfigError(NO_CHAT_TEMPLATE)
     return tokenizer.chat_format
 
 

@@ -155,7 +155,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         models=("decoder",),
         fields=("messages",),
         pieces=("end",),
-        example=("User: What is a tensor?\nAssistant:",),
+        example=("What is a tensor?",),
         outputs=_GENERATED,
         ids_signature="logits_ids",
     ),

@@ -18,6 +18,11 @@ from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
 
 Message = Mapping[str, str]
 
+NO_CHAT_TEMPLATE = (
+    "objective.kind=dialogue needs a chat template, and the tokenizer has none. Name "
+    "one: objective.chat_template=plain, chatml, or Jinja"
+)
+
 _PROBE = "Transbeam"
 
 # The usual forms of special tokens, such as <|im_start|>, </s> and [INST].

@@ -5,12 +5,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.tokenizer import (
     ByteBPEConfig,
     PretrainedConfig,
     TokenizerConfig,
     UnigramConfig,
     WordPieceConfig,
+)
+from transbeam.pipeline.tokenizers.base.builtin_chat_templates import (
+    find_chat_template,
 )
 from transbeam.pipeline.tokenizers.base.file_reading import read_bytes
 from transbeam.pipeline.tokenizers.base.vocabulary import (
@@ -19,7 +24,10 @@ from transbeam.pipeline.tokenizers.base.vocabulary import (
     sentinel_pieces,
 )
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import BYTE_BPE_SPECIALS
-from transbeam.pipeline.tokenizers.files.chat_format import with_chat_template
+from transbeam.pipeline.tokenizers.files.chat_format import (
+    NO_CHAT_TEMPLATE,
+    with_chat_template,
+)
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     METADATA_FILE,
     save_tokenizer,
@@ -101,7 +109,7 @@ def make_tokenizer(
     folder: Path,
     counts: Mapping[str, int],
     config: TokenizerConfig,
-    chat_template: str | None = None,
+    dialogue: DialogueConfig | None = None,
 ) -> None:
     """Trains or imports the tokenizer and saves it, unless its folder is complete.
 
@@ -109,8 +117,8 @@ def make_tokenizer(
         folder: The tokenizer folder.
         counts: The counts of words, for a tokenizer to be trained.
         config: The configuration of the tokenizer.
-        chat_template: A chat template in Jinja to save with the tokenizer, whose
-            special tokens are then matched in texts; None for none of its own.
+        dialogue: The objective of a dialogue, for a tokenizer that reads the special
+            tokens of the chat template in texts; None for other objectives.
 
     Raises:
         DataError: The corpus cannot fill the vocabulary.
@@ -122,9 +130,18 @@ def make_tokenizer(
         model = _import(config)
     else:
         model = learn_model(counts, config)
-    if chat_template is not None:
-        model = with_chat_template(model, chat_template)
+    if dialogue is not None:
+        model = with_chat_template(model, _chat_template(dialogue, model))
     save_tokenizer(folder, model)
+
+
+def _chat_template(dialogue: DialogueConfig, model: TokenizerModel) -> str:
+    """Returns the chat template that a configuration names, or the tokenizer's own."""
+    if dialogue.chat_template is not None:
+        return find_chat_template(dialogue.chat_template)
+    if model.framing.chat_template is None:
+        raise ConfigError(NO_CHAT_TEMPLATE)
+    return model.framing.chat_template
 
 
 def _import(config: PretrainedConfig) -> TokenizerModel:
