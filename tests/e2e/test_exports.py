@@ -171,6 +171,27 @@ def test_questions(tmp_path: Path, monkeypatch, capsys):
         )
 
 
+@pytest.mark.thorough(
+    instead="test_embeddings_are_those_of_a_masked_model_with_the_same_body"
+)
+def test_pairs(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows()))
+    text = CONFIG.replace("COLUMNS", "{text: a, second_text: b}")
+    text = text.replace("OBJECTIVE", "{kind: contrastive_pairs}")
+    Path("a.yaml").write_text(text.replace("EXAMPLE", "the loss"))
+    assert transbeam.main(["run", "a.yaml", "--json", "--quiet"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert all(row["passed"] for row in result["export"]["parity"])
+    (example,) = result["predict"]["predictions"]
+    assert len(example["embedding"]) == 16
+    own = evaluated(capsys)
+    assert {"accuracy", "mean_reciprocal_rank"} == own["scores"].keys()
+    export = ["--model", "runs/labelled/export/saved_model"]
+    assert transbeam.main(["evaluate", "a.yaml", *export]) == 2
+    assert "Leave --model out" in capsys.readouterr().err
+
+
 def evaluated(capsys, *words: str) -> dict:
     assert transbeam.main(["evaluate", "a.yaml", "--json", "--quiet", *words]) == 0
     return json.loads(capsys.readouterr().out)

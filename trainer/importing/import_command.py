@@ -37,7 +37,10 @@ from transbeam.configs.loader.run_file import RUN_FILE
 from transbeam.configs.loader.run_folder import Stage, fingerprint, lock, save_config
 from transbeam.configs.schema.model import DecoderConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.configs.schema.objectives.objective import ImageObjective
+from transbeam.configs.schema.objectives.objective import (
+    EmbeddingObjective,
+    ImageObjective,
+)
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.base.weight_paths import is_head
@@ -310,6 +313,8 @@ def is_ready(
     """
     if not can_export(config, tokenizer):
         return False
+    if isinstance(config.objective, EmbeddingObjective):
+        return not new and has_vectors
     return not new or (isinstance(config.objective, MaskedConfig) and has_vectors)
 
 

@@ -378,8 +378,7 @@ def test_run_closes_with_a_question_that_its_model_can_be_asked(
     monkeypatch.setattr(serving_main, "COMMANDS", [predicting])
     assert serving_main.main(shlex.split(line)) == 0
     ((first, *others),) = asked
-    two = "pair" in kind or kind in ("text_to_text", "completion", "span_qa")
-    assert len(others) == two
+    assert len(others) == len(TRAITS[kind].inputs) - 1
     assert ("[MASK]" in first) == (kind == "masked")
     assert ("<extra_id_0>" in first) == (kind == "span_corruption")
 

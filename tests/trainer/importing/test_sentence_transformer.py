@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import transbeam
 from tests.model.weights.hugging_face_checkpoints import CASES
+from tests.objective_configs import config_of
 from tests.small_run import paragraphs
 from tests.trainer.conftest import eagerly
 from tests.trainer.importing.hugging_face_checkpoints import (
@@ -19,11 +20,13 @@ from tests.trainer.importing.hugging_face_checkpoints import (
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.model.weights.assign import variables_by_path
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.trained_run import load_trained
 from transbeam.serving.parity.base.parity_texts import row_inputs
 from transbeam.serving.parity.embedding import EmbeddingParityChecker, KerasEmbedder
 from transbeam.serving.signatures.embedding import find_body
 from transbeam.serving.signatures.task_factory import make_signature_task
+from transbeam.trainer.importing.import_command import is_ready
 from transbeam.trainer.importing.sentence_transformer import (
     read_sentence_transformer,
     score_activation,
@@ -384,3 +387,13 @@ def test_training_on_pairs_begins_with_the_vectors_of_the_folder(
         for run in ("theirs", "own")
     ]
     np.testing.assert_allclose(*found, atol=1e-5)
+
+
+def test_other_vectors_than_those_of_the_folder_are_not_ready(command, tmp_path):
+    """Also where the objective is one of embeddings, which has no head to train."""
+    command("import", write(tmp_path / "theirs"), "--run", tmp_path / "run")
+    tokenizer = read_tokenizer(tmp_path / "run/imported/tokenizer").model
+    config = config_of("contrastive_pairs")
+    assert is_ready(config, tokenizer, [])
+    assert not is_ready(config, tokenizer, [], has_vectors=False)
+    assert not is_ready(config, tokenizer, ["pooler/kernel"])
