@@ -10,8 +10,10 @@ from transbeam.configs.schema.export import ExportConfig
 from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
+    PoolerConfig,
     Seq2SeqModelConfig,
 )
+from transbeam.configs.schema.objectives.objective import PooledObjective
 from transbeam.configs.schema.objectives.supervised import PairRegressionConfig
 from transbeam.model.weights.checkpoint_import import read_checkpoint
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
@@ -19,7 +21,7 @@ from transbeam.model.weights.checkpoints.hf_config import HFConfig, shown
 from transbeam.model.weights.checkpoints.tensor_sources import PICKLES
 from transbeam.pipeline.records.manifest import sha256
 from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
-from transbeam.trainer.importing.framing import with_framing
+from transbeam.trainer.importing.framing import adds_end_token, with_framing
 from transbeam.trainer.importing.generation_config import Generation, read_generation
 from transbeam.trainer.importing.sentence_transformer import (
     SentenceTransformer,
@@ -101,8 +103,16 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
         evaluation = generation.evaluation
         _warn_about(generation, checkpoint, tokenizer, console)
         if tokenizer is not None:
+            reads = isinstance(checkpoint.objective, PooledObjective)
+            if reads and adds_end_token(body, tokenizer):
+                checkpoint = _pooling_end_token(checkpoint)
             tokenizer = with_framing(
-                tokenizer, body, checkpoint.family, generation.ends, console
+                tokenizer,
+                body,
+                checkpoint.family,
+                generation.ends,
+                console,
+                writes=not reads,
             )
     return ImportedFiles(
         checkpoint,
@@ -112,6 +122,15 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
         has_vectors=not (sentence and sentence.changes_vectors),
         embeds=bool(sentence and is_decoder and not sentence.changes_vectors),
     )
+
+
+def _pooling_end_token(checkpoint: Checkpoint) -> Checkpoint:
+    """Returns the checkpoint of a head that reads the end token of a text."""
+    description = checkpoint.description
+    assert isinstance(description.config, DecoderConfig)
+    pooler = PoolerConfig(kind="end_token")
+    config = replace(description.config, pooler=pooler)
+    return replace(checkpoint, description=replace(description, config=config))
 
 
 def _check_pooling(sentence: SentenceTransformer, kind: str) -> None:

@@ -28,15 +28,18 @@ def with_framing(
     family: str,
     ends: Sequence[int],
     console: Console,
+    *,
+    writes: bool = True,
 ) -> TokenizerModel:
     """Adds begin token, end tokens and chat template of a checkpoint to a tokenizer.
 
     Args:
-        tokenizer: The tokenizer of a generative model.
+        tokenizer: The tokenizer of a decoder or an encoder-decoder.
         folder: The checkpoint's folder.
         family: The model family, such as `gpt2`.
         ends: Ids that end a text, from the checkpoint's settings.
         console: Prints warnings on settings that cannot be imported.
+        writes: True for a generative model, whose prompts have no end token.
 
     Raises:
         ArtifactError: A file is damaged.
@@ -59,7 +62,7 @@ def with_framing(
                 "begins and ends documents, and is added only at their ends"
             )
         adds_begin = True
-    if end or settings.flag("add_eos_token", False):
+    if writes and (end or settings.flag("add_eos_token", False)):
         console.warn(
             f"{settings.where}: add_eos_token is not imported: a prompt must not end "
             "with an end token"
@@ -71,6 +74,12 @@ def with_framing(
         chat_template=_chat_template(folder, settings, console),
     )
     return replace(tokenizer, framing=framing)
+
+
+def adds_end_token(folder: Path, tokenizer: TokenizerModel) -> bool:
+    """Returns whether a checkpoint's tokenizer adds an end token to a text."""
+    _, end = _pieces_around(folder, tokenizer)
+    return end is not None or tokenizer_settings(folder).flag("add_eos_token", False)
 
 
 def _pieces_around(

@@ -70,7 +70,7 @@ class CompletionFormat:
         return self.part("")
 
 
-class ChatFormat:
+class ChatCompletionFormat:
     """JSON of `chat/completions`; see `ReplyFormat`."""
 
     id_prefix = "chatcmpl-"

@@ -16,7 +16,7 @@ from transbeam.serving.server.openai_api.completion_request import CompletionReq
 from transbeam.serving.server.openai_api.openai_errors import bad_field
 from transbeam.serving.server.openai_api.replies import (
     DONE,
-    ChatFormat,
+    ChatCompletionFormat,
     CompletionFormat,
     Json,
     Reply,
@@ -155,12 +155,12 @@ class TextApi:
         return LogprobFinder(self._service, held, tokens, count, deadline)
 
 
-def _format(question: Question) -> CompletionFormat | ChatFormat:
+def _format(question: Question) -> CompletionFormat | ChatCompletionFormat:
     match question:
         case CompletionRequest():
             return CompletionFormat()
         case ChatRequest():
-            return ChatFormat()
+            return ChatCompletionFormat()
 
 
 async def _read_prompts(

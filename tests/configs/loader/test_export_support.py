@@ -196,3 +196,27 @@ def test_check_warns(tmp_path: Path, capsys, text: str, said: list[str]) -> None
     assert len(lines) == len(said)
     for line, begin in zip(lines, said, strict=True):
         assert line.startswith(f"warning: {tmp_path}/{begin}")
+
+
+@pytest.mark.parametrize(
+    ("text", "pooling"), [(TEXTS, "last"), (TEXTS, "end_token"), (CAUSAL, "first")]
+)
+def test_embeddings_of_a_token_that_does_not_see_the_text(text, pooling):
+    run = parse_run(f"{text}export: {{embedding_pooling: {pooling}}}\n", "f")
+    with pytest.raises(ConfigError, match=f"embedding_pooling={pooling} does not go"):
+        check_export(run)
+
+
+ON_DECODER = CLASSIFIER + (
+    "model: {kind: decoder, attention: {kind: kernel}, position: {kind: none}}\n"
+)
+
+
+def test_a_classifier_on_a_decoder_needs_no_cache():
+    check_export(parse_run(ON_DECODER, "f", with_model=True))
+
+
+def test_mediapipe_frames_no_text_for_a_decoder():
+    run = parse_run(f"{ON_DECODER}export: {{mediapipe: true}}\n", "f", with_model=True)
+    with pytest.raises(ConfigError, match=r"^model\.kind=decoder: MediaPipe puts"):
+        check_export(run)

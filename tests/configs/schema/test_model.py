@@ -239,9 +239,9 @@ PAIRS = {
         "f:4: model.embedding_dim: 0 is out of range: it must be at least 1.",
     ),
     "pooler of no kind": (
-        ["pooler:", "  kind: last"],
-        "f:5: model.pooler.kind: expected 'first' or 'mean' or 'max' or 'attention', "
-        "found the text 'last'.",
+        ["pooler:", "  kind: median"],
+        "f:5: model.pooler.kind: expected 'first' or 'mean' or 'max' or 'attention' or "
+        "'last' or 'end_token', found the text 'median'.",
     ),
 }  # fmt: skip
 

@@ -125,6 +125,20 @@ def test_a_classifier_on_a_decoder_reads_the_text_alone(command, tmp_path):
         np.testing.assert_allclose(np.sort(found), np.sort(expected), atol=1e-6)
 
 
+def test_a_head_reads_the_end_token_that_its_tokenizer_adds(command, tmp_path, capsys):
+    folder, run_folder = write_gpt2(tmp_path / "g", "gpt2_classifier"), tmp_path / "run"
+    (folder / "tokenizer_config.json").write_text('{"add_eos_token": true}')
+    assert command("import", folder, "--run", run_folder)["exportable"]
+    assert "add_eos_token" not in capsys.readouterr().err
+    trained = load_trained(run_folder)
+    assert trained.config.model.pooler.kind == "end_token"
+    tokenize = make_signature_task(trained).endpoints()["tokenize"].function
+    (row,) = tokenize(tf.constant(["the"]))["token_ids"].numpy().tolist()
+    end = trained.tokenizer.special.end
+    ids = [*trained.tokenizer.tokenize(["the"]).to_list()[0], end]
+    assert row[: len(ids)] == ids
+
+
 def test_as_it_came_it_is_a_trained_model_without_records(
     checkpoint, command, tmp_path
 ):

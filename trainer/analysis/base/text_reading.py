@@ -169,7 +169,11 @@ def find_frame(model: Model, tokenizer: Tokenizer) -> tuple[list[int], list[int]
         # A document of a decoder ends with its token; it begins with one if the
         # tokenizer has one of its own.
         begin = special.begin if special.begin != special.end else None
-        return [i for i in (begin,) if i is not None], []
+        end = special.end if model.text_pooler.kind == "end_token" else None
+        return (
+            [i for i in (begin,) if i is not None],
+            [i for i in (end,) if i is not None],
+        )
     return (
         [i for i in (special.begin,) if i is not None],
         [i for i in (special.end,) if i is not None],

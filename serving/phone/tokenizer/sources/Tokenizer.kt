@@ -79,7 +79,7 @@ class Tokenizer(json: String) {
             begin = special.intOrNull("begin")
             end = special.intOrNull("end")
             ends = listOfNotNull(end) + special.optJSONArray("stop")?.ints().orEmpty()
-            frame = Frame.of(data, begin, end)
+            frame = frameFrom(data, begin, end)
             mask = special.intOrNull("mask")
             maskText = data.getString("mask_text")
             wholePieces = data.optJSONArray("whole")?.ints().orEmpty()
@@ -318,25 +318,23 @@ class Tokenizer(json: String) {
     }
 }
 
-/** The special tokens of a row by their places; an encoder's by default. */
+/** The special tokens of a row by their places. */
 private data class Frame(
     val before: List<Int>,
     val between: List<Int>,
     val after: List<Int>,
     val alone: List<Int>,
-) {
-    companion object {
-        /** Returns null if the vocabulary has no tokens to frame a text with. */
-        fun of(data: JSONObject, begin: Int?, end: Int?): Frame? {
-            val given = data.optJSONObject("frame")
-            if (given == null) {
-                if (begin == null || end == null) return null
-                return Frame(listOf(begin), listOf(end), listOf(end), emptyList())
-            }
-            fun at(place: String) = listOfNotNull(given.intOrNull(place))
-            return Frame(at("before"), at("between"), at("after"), at("alone"))
-        }
+)
+
+/** Returns an encoder's by default; null if there are no tokens to frame a text with. */
+private fun frameFrom(data: JSONObject, begin: Int?, end: Int?): Frame? {
+    val given = data.optJSONObject("frame")
+    if (given == null) {
+        if (begin == null || end == null) return null
+        return Frame(listOf(begin), listOf(end), listOf(end), emptyList())
     }
+    val at = { place: String -> listOfNotNull(given.intOrNull(place)) }
+    return Frame(at("before"), at("between"), at("after"), at("alone"))
 }
 
 private interface Engine {

@@ -84,7 +84,7 @@ public final class Tokenizer {
         end = special.optional("end")
         let stop: [Int] = special.optional("stop") ?? []
         ends = [end].compactMap { $0 } + stop
-        frameTokens = Frame(data, begin: begin, end: end)
+        frameTokens = frameFrom(data, begin: begin, end: end)
         mask = special.optional("mask")
         maskText = try data.get("mask_text")
         let found: [Int] = data.optional("whole") ?? []
@@ -307,32 +307,27 @@ public final class Tokenizer {
     }
 }
 
-/// The special tokens of a row by their places; an encoder's by default.
+/// The special tokens of a row by their places.
 private struct Frame {
-    var before: [Int] = []
-    var between: [Int] = []
-    var after: [Int] = []
-    var alone: [Int] = []
+    var before: [Int]
+    var between: [Int]
+    var after: [Int]
+    var alone: [Int]
+}
 
-    /// Is nil if the vocabulary has no tokens to frame a text with.
-    init?(_ data: Fields, begin: Int?, end: Int?) {
-        if let given = try? data.fields("frame") {
-            before = Frame.token(given, "before")
-            between = Frame.token(given, "between")
-            after = Frame.token(given, "after")
-            alone = Frame.token(given, "alone")
-            return
+/// Returns an encoder's by default; nil if there are no tokens to frame a text with.
+private func frameFrom(_ data: Fields, begin: Int?, end: Int?) -> Frame? {
+    if let given = try? data.fields("frame") {
+        let at = { (place: String) -> [Int] in
+            let id: Int? = given.optional(place)
+            return id.map { [$0] } ?? []
         }
-        guard let begin = begin, let end = end else { return nil }
-        before = [begin]
-        between = [end]
-        after = [end]
+        return Frame(
+            before: at("before"), between: at("between"), after: at("after"),
+            alone: at("alone"))
     }
-
-    private static func token(_ fields: Fields, _ place: String) -> [Int] {
-        let id: Int? = fields.optional(place)
-        return id.map { [$0] } ?? []
-    }
+    guard let begin = begin, let end = end else { return nil }
+    return Frame(before: [begin], between: [end], after: [end], alone: [])
 }
 
 private protocol Engine {

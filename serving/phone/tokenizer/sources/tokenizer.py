@@ -73,7 +73,7 @@ class Tokenizer:
             self.end, self.mask = special["end"], special["mask"]
             ends = [self.end, *data["special"].get("stop", ())]
             self.ends: list[int] = [end for end in ends if end is not None]
-            self._frame = _frame(data)
+            self._frame = _frame_from(data)
             self._mask_text: str = data["mask_text"]
             self._whole: list[int] = data.get("whole", [])
             self._folded: set[int] = set(data.get("folded", ()))
@@ -283,7 +283,7 @@ class Tokenizer:
         )
 
 
-def _frame(data: dict[str, Any]) -> dict[str, Ids]:
+def _frame_from(data: dict[str, Any]) -> dict[str, Ids]:
     """Returns the special tokens of a row by their places; an encoder's by default.
 
     Empty if the vocabulary has no tokens to frame a text with.
