@@ -40,6 +40,12 @@ class PredictArguments(OptionalRunArguments):
         "the second text of a pair; once for each --text",
         default=(),
     )
+    messages: tuple[str, ...] = argument(
+        "--message TEXT",
+        "a user's message, for a model with a chat template; repeatable, each begins a "
+        "conversation",
+        default=(),
+    )
     images: tuple[Path, ...] = argument(
         "--image PATH",
         "a JPEG or PNG file, for an image model; repeatable",
@@ -113,7 +119,10 @@ def predict_command(arguments: PredictArguments) -> dict[str, Any]:
         model = arguments.model or exported_model(invocation)
         with local_client(model) as local:
             result = {"model": str(model)}
-            result |= _answers(arguments, local, inputs)
+            if messages := arguments.messages:
+                result["predictions"] = _replies(local, model, messages, arguments)
+            else:
+                result |= _answers(arguments, local, inputs)
     return result
 
 
@@ -123,7 +132,8 @@ PREDICT = Command(
     summary="predict texts or images with an exported model",
     description="""\
 Predicts with an exported model. From raw text: the words for each [MASK], the class or
-the number for a text or a pair, or a continuation. From images: the class of each.
+the number for a text or a pair, or a continuation. From images: the class of each. From
+messages: the replies of a model of conversations.
 
 The model is the SavedModel of a run (CONFIG), another SavedModel on this machine
 (--model), or a model on a server, Transbeam's or TF Serving's (--server):
@@ -134,6 +144,22 @@ The model is the SavedModel of a run (CONFIG), another SavedModel on this machin
   transbeam predict --server http://localhost:8501 --name lm --text 'The' --stream
 """,
 )
+
+
+def _replies(
+    client: "Client",
+    model: Path,
+    messages: Sequence[str],
+    arguments: PredictArguments,
+) -> list[dict[str, Any]]:
+    """Generates and prints the replies to messages."""
+    from transbeam.serving.predict.conversations import reply
+    from transbeam.serving.predict.prediction import describe
+
+    predictions = reply(client, model, messages)
+    for prediction in predictions:
+        arguments.console.say(describe(prediction))
+    return predictions
 
 
 def _answers(
@@ -166,8 +192,14 @@ def _check(arguments: PredictArguments) -> None:
         raise ConfigError("--input FILE and --output FILE go together")
     if arguments.stream and (arguments.input or not arguments.server):
         raise ConfigError("--stream goes with --server and --text")
-    if sum(map(bool, (arguments.input, arguments.texts, arguments.images))) > 1:
-        raise ConfigError("give one of --text, --image and --input")
+    if arguments.messages and arguments.server:
+        raise ConfigError(
+            "--message goes with a model on this machine. A server takes messages at "
+            "/openai/v1/chat/completions"
+        )
+    inputs = arguments.input, arguments.texts, arguments.images, arguments.messages
+    if sum(map(bool, inputs)) > 1:
+        raise ConfigError("give one of --text, --message, --image and --input")
 
 
 def exported_model(invocation: Invocation | None) -> Path:
