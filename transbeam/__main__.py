@@ -26,6 +26,7 @@ from transbeam.configs.loader.export_support import check_export
 from transbeam.configs.loader.objective_requirements import check_needs
 from transbeam.configs.loader.run_folder import lock
 from transbeam.configs.schema.objectives.objective import ImageObjective
+from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.configs.schema.schedules import ENDLESS
 from transbeam.configs.system.keras_backend import backend_for, chosen_backend
@@ -251,7 +252,11 @@ def _more_steps(invocation: Invocation) -> list[str]:
 def _question(invocation: Invocation) -> list[str]:
     """Returns a command that requests a prediction from the model."""
     objective = invocation.config.objective
-    first = "--image" if isinstance(objective, ImageObjective) else "--text"
+    first = "--text"
+    if isinstance(objective, ImageObjective):
+        first = "--image"
+    elif isinstance(objective, DialogueConfig):
+        first = "--message"
     names, texts = input_names(objective), traits(objective).example
     flags = zip((first, "--second-text"), texts[: len(names)], strict=False)
     words = [word for flag in flags for word in flag]

@@ -371,7 +371,9 @@ def test_run_closes_with_a_question_that_its_model_can_be_asked(
     def predict_command(arguments: PredictArguments) -> None:
         assert arguments.config == file
         assert bool(arguments.images) == (kind == "image_classification")
-        given = *arguments.texts, *arguments.second_texts, *arguments.images
+        assert bool(arguments.messages) == (kind == "dialogue")
+        texts = *arguments.texts, *arguments.messages
+        given = *texts, *arguments.second_texts, *arguments.images
         asked.append(tuple(map(str, given)))
 
     predicting = dataclasses.replace(serving_main.PREDICT, run=predict_command)
