@@ -15,6 +15,7 @@ from transbeam.configs.schema.objectives.objective import (
     Objective,
     PooledObjective,
 )
+from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.objectives.traits import fields_needed, traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import (
@@ -102,11 +103,12 @@ def check_needs(run: RunConfig) -> None:
 
     Raises:
         ConfigError: The documents of a source lack a field that the objective needs, or
-            the tokenizer to be trained will lack a special piece; the message suggests
-            a remedy.
+            the tokenizer to be trained will lack a special piece or a chat template;
+            the message suggests a remedy.
     """
     _check_fields(run)
     _check_pieces(run)
+    _check_chat_template(run)
 
 
 def _check_fields(run: RunConfig) -> None:
@@ -213,6 +215,31 @@ def _check_pieces(run: RunConfig) -> None:
     if isinstance(run.objective, SpanCorruptionConfig):
         there = run.tokenizer.num_sentinels
         check_sentinels(run.objective, run.data.sequence_length, there)
+
+
+def _check_chat_template(run: RunConfig) -> None:
+    objective = run.objective
+    is_trained = not isinstance(run.tokenizer, PretrainedConfig)
+    if not isinstance(objective, DialogueConfig) or not is_trained:
+        return
+    if objective.chat_template is None:
+        raise ConfigError(
+            "objective.kind=dialogue needs a chat template, and the tokenizer of "
+            f"tokenizer.kind={run.tokenizer.kind} that is trained has none. Name one: "
+            "objective.chat_template=plain, or Jinja"
+        )
+    if objective.chat_template == "chatml":
+        raise ConfigError(
+            "objective.chat_template=chatml writes <|im_start|>, which is no piece of "
+            "a tokenizer that is trained. Write plain, or take a pretrained tokenizer "
+            "that has it"
+        )
+    if objective.chat_template == "plain" and isinstance(run.tokenizer, UnigramConfig):
+        raise ConfigError(
+            "objective.chat_template=plain writes the end token, and tokenizer.kind="
+            "unigram finds no special tokens in texts. Write tokenizer.kind=byte_bpe "
+            "or wordpiece"
+        )
 
 
 def missing_piece(

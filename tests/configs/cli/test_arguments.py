@@ -347,6 +347,7 @@ def test_run_closes_with_a_question_that_its_model_can_be_asked(
     more = {
         "text_to_text": ', source: "{second_text}: {text}"',
         "completion": ', prompt: "{second_text}: {text}"',
+        "dialogue": ", chat_template: plain",
     }.get(kind, "")
     if kind.endswith("classification"):
         more = ", labels: [a, b]"

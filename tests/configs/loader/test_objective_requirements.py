@@ -162,3 +162,21 @@ def test_a_tokenizer_without_what_is_needed(
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, source, objective, tokenizer)
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("template", "tokenizer", "told"),
+    [
+        ("", "{kind: byte_bpe}", "needs a chat template"),
+        (", chat_template: chatml", "{kind: byte_bpe}", "no piece of a tokenizer"),
+        (", chat_template: plain", "{kind: unigram}", "tokenizer.kind=byte_bpe"),
+    ],
+)
+def test_a_dialogue_whose_template_cannot_be_read(
+    tmp_path, template, tokenizer, told
+) -> None:
+    source = "{kind: jsonl, path: a.jsonl, columns: {messages: m}}"
+    objective = f"{{kind: dialogue{template}}}"
+    with pytest.raises(ConfigError, match=told):
+        load(tmp_path, source, objective, tokenizer)
+    load(tmp_path, source, objective, "{kind: pretrained, path: somewhere}")
