@@ -123,11 +123,15 @@ class Pooling(ConfiguredLayer):
         return ops.cast(pooled, self.compute_dtype)  # (B, D)
 
     def _check_one_text(self, padding_mask):
-        """Rejects document ids above 1, where their values are known."""
+        """Rejects rows with document ids of several texts, where these are known."""
         values = known_values(padding_mask)
-        if values is not None and values.size and values.max() > 1:
+        if values is None or not values.size:
+            return
+        last = values.max(axis=1, keepdims=True)
+        others = (values != 0) & (values != last)
+        if others.any():
             raise ValueError(
-                f"{self.name}: padding_mask has values up to {values.max()}, which are "
+                f"{self.name}: padding_mask has values up to {last.max()}, which are "
                 "document ids of packed texts; expected rows with one text each"
             )
 

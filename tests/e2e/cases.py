@@ -220,9 +220,9 @@ def questions(count: int) -> Iterator[dict[str, Any]]:
 def talks(count: int) -> Iterator[dict[str, Any]]:
     """Conversations of one to three turns, some longer than a record."""
     for i in range(count):
-        messages = [{"role": "system", "content": "Be brief."}] if i % 3 == 0 else []
+        messages = [{"role": "system", "content": "Hi."}] if i % 3 == 0 else []
         for turn in range(1 + i % 3):
-            question = f"{words_from(i + turn, 1)[0]} {i}"
+            question = f"{words_from(i + turn, 1)[0][:5]} {i}"
             messages += [
                 {"role": "user", "content": question},
                 {"role": "assistant", "content": words_from(i * turn, 1)[0]},

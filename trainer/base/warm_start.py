@@ -24,6 +24,7 @@ from transbeam.configs.loader.model_files import (
     find_model_weights,
 )
 from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.base.weight_paths import gives_scores
 from transbeam.model.weights.assign import variables_by_path
@@ -182,7 +183,8 @@ def _check(origin: Origin, config: RunConfig, manifest: Manifest) -> None:
     if origin.tokenizer is not None and found != origin.tokenizer:
         place = "data" if origin.vocabulary_size is not None else IMPORTED
         tokenizers = manifest.folder / TOKENIZER, origin.folder / place / TOKENIZER
-        if have_same_ids(*tokenizers):
+        # That of a dialogue has a chat template, and finds its special tokens.
+        if isinstance(config.objective, DialogueConfig) and have_same_ids(*tokenizers):
             return
         raise ArtifactError(
             f"{where}: reads with another tokenizer: fingerprint "

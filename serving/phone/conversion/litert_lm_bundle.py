@@ -86,8 +86,8 @@ def for_litert_lm(source: str, special_tokens: Mapping[str, str]) -> str:
     >>> names = {"eos_token": "</s>", "bos_token": "<s>"}
     >>> for_litert_lm("{% generation %}{{ eos_token }}{% endgeneration %}", names)
     '{% set eos_token = "</s>" -%}{% if true %}{{ eos_token }}{% endif %}'
-    >>> for_litert_lm("{{ message.content }}", names)
-    '{% macro text_of(content) %}...{% endmacro %}{{ text_of(message.content) }}'
+    >>> for_litert_lm("{{ message.content }}", names).partition("{% endmacro %}")[2]
+    '{{ text_of(message.content) }}'
     """
     plain = re.sub(r"({%-?\s*)generation(\s*-?%})", r"\1if true\2", source)
     plain = re.sub(r"({%-?\s*)endgeneration(\s*-?%})", r"\1endif\2", plain)

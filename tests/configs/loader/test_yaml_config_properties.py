@@ -46,6 +46,8 @@ CHOSEN = {
     "lengths": st.sets(st.integers(4, 63)).map(lambda found: (*sorted(found), 64)),
     "max_sequence_length": st.integers(64, 4096),
     "num_segments": st.just(0),
+    "prompt": st.sampled_from(["{text}", "Say {second_text} of {text}: "]),
+    "answer": st.sampled_from(["{target_text}", "It is {label}."]),
     "mask_fraction": st.floats(0, 0.5),
     "random_fraction": st.floats(0, 0.5),
     "steps": st.integers(100, 10**9),

@@ -27,7 +27,11 @@ from transbeam.pipeline.tokenizers.base.chat_template import ChatTemplateError
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
 from transbeam.pipeline.tokenizers.files.chat_format import with_chat_template
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import build_tokenizer
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
+    build_tokenizer,
+    have_same_ids,
+    save_tokenizer,
+)
 
 END = "<|endoftext|>"
 MARKERS = ("<|im_start|>", "<|im_end|>")
@@ -206,3 +210,15 @@ def test_messages_are_a_part_of_a_document_s_key() -> None:
     labelled = Document("a", "x", 0, label="b")
     old = json.dumps(["a", "", "", "b", [], [], [], []], ensure_ascii=False)
     assert document_key(labelled) == document_hash(old)
+
+
+def test_a_template_changes_no_ids_of_other_texts(tmp_path) -> None:
+    """So a training of dialogues may begin with the weights of a language model."""
+    model = bytes_model()
+    chatting = with_chat_template(model, find_chat_template("plain"))
+    other = ByteBPEModel(pieces=(*ALPHABET, "ab", END), merges=(("a", "b"),))
+    folders = [tmp_path / name for name in ("model", "chatting", "other")]
+    for folder, each in zip(folders, (model, chatting, other), strict=True):
+        save_tokenizer(folder, each)
+    assert have_same_ids(*folders[:2])
+    assert not have_same_ids(folders[1], folders[2])

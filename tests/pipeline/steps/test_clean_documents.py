@@ -11,7 +11,7 @@ from transbeam.pipeline.steps.clean_documents import cleaned
 
 def test_messages_are_cleaned_one_by_one() -> None:
     run = run_of(DialogueConfig(), 64)
-    rules = CleaningConfig(personal_data=PersonalDataConfig())
+    rules = CleaningConfig(normalization="nfc", personal_data=PersonalDataConfig())
     run = replace(run, data=replace(run.data, cleaning=rules))
     messages = (("user", "Mail ann@example.org"), ("assistant", "cafe\u0301"))
     document = Document("unused", "a.jsonl", 0, messages=messages)

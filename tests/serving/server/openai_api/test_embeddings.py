@@ -5,7 +5,7 @@ import base64
 import numpy as np
 import pytest
 
-from tests.serving.server.openai_api.conftest import MASKED, OLD, WRITER
+from tests.serving.server.openai_api.conftest import MASKED, OLD, TRANSLATOR
 
 TEXTS = ["a list", "", "the shape of the array ."]
 
@@ -77,8 +77,8 @@ def test_the_width_of_the_model_may_be_named(door, plain):
 @pytest.mark.parametrize(
     ("fields", "param", "words"),
     [
-        ({"model": WRITER}, "model", "no signature 'embed'"),
-        ({"model": OLD, "input": [5]}, "model", "no signature 'embed'"),
+        ({"model": TRANSLATOR}, "model", "no signature 'embed'"),
+        ({"model": OLD, "input": [5]}, "input", "has no tokenizer beside its graph"),
         ({"dimensions": 7}, "dimensions", "vectors of this model have 32 numbers"),
         ({"input": [100_000]}, "input", "found 100000"),
         ({"input": [[9, 1, 9]]}, "input", "the tokens of no text"),
