@@ -60,7 +60,10 @@ def ends_with(error):
          "same command again to go on\n"),
     ],
 )  # fmt: skip
-def test_ends_without_a_traceback(capsys, error, code, told):
+def test_ends_without_a_traceback(capsys, monkeypatch, error, code, told):
+    # With threads of other tests, such as a server's, the process would end at once.
+    ended = "transbeam.configs.cli.arguments._end_process"
+    monkeypatch.setattr(ended, lambda code: None)
     assert run_main(ends_with(error), []) == code
     assert capsys.readouterr() == ("", told)
 
