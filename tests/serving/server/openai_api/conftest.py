@@ -131,13 +131,13 @@ def models(runs, tmp_path_factory):
     return tuple(ModelSettings(name, path) for name, path in copies.items())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # tests of other packages look at threads
 def door(models, runs):
     with opened(models, runs) as found:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def readable(door):
     """A bias that leaves an untrained writer only readable tokens."""
     pieces = enumerate(door.tokenizer.pieces)
