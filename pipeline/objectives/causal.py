@@ -11,7 +11,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document import Split
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives.base.labels import token_counts
-from transbeam.pipeline.objectives.base.next_tokens import next_tokens
+from transbeam.pipeline.objectives.base.next_tokens import next_tokens, target_arrays
 from transbeam.pipeline.objectives.base.special_tokens import needed
 from transbeam.pipeline.records.features import Feature, Records
 from transbeam.pipeline.records.packing.sequence_packing import Packed, pack_streams
@@ -54,13 +54,7 @@ def make_packed_records(
     stream, packed = pack_streams(rows, batch.keys, run, tokenizer.special)
     targets, weights = next_tokens(stream, packed)
     records = Records(
-        arrays={
-            "token_ids": packed.token_ids,
-            "document_ids": packed.document_ids,
-            "position_ids": packed.position_ids,
-            "target_ids": targets,
-            "target_weights": weights,
-        },
+        arrays=target_arrays(packed, targets, weights),
         placement=packed.placement,
         lengths=packed.lengths,
         counts={

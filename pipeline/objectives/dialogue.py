@@ -39,14 +39,14 @@ class Conversation:
         messages: The messages that are used; the earliest ones may have been dropped.
         ids: The token ids, with begin and end token.
         is_target: For each id, whether it is predicted.
-        dropped: The number of messages that were dropped.
+        is_cut: Whether messages were dropped.
         reason: The reason why the conversation cannot be used, or None.
     """
 
     messages: list[Message]
     ids: Sequence[int] = ()
     is_target: Sequence[bool] = ()
-    dropped: int = 0
+    is_cut: bool = False
     reason: str | None = None
 
 
@@ -79,8 +79,8 @@ def make_records(
     found = make_target_records(
         stream, is_target, (index, batch.keys[index]), reasons, tokenizer, run
     )
-    dropped = sum(each.dropped > 0 for each in used)
-    return replace(found, counts={**found.counts, "truncated_documents": dropped})
+    cut = sum(each.is_cut for each in used)
+    return replace(found, counts={**found.counts, "truncated_documents": cut})
 
 
 def encode_conversations(
@@ -116,7 +116,7 @@ def encode_conversations(
             _set_tokens(conversation, found, text.assistant_spans, tokenizer, end)
             if conversation.reason is None and len(conversation.ids) > most:
                 longer.append(conversation)
-        open_ = [each for each in longer if _drop_turn(each, most)]
+        open_ = [each for each in longer if _drop_turn(each)]
 
 
 def chat_format(tokenizer: Tokenizer) -> ChatFormat:
@@ -176,7 +176,7 @@ def _set_tokens(
     conversation.ids, conversation.is_target = ids, targets
 
 
-def _drop_turn(conversation: Conversation, most: int) -> bool:
+def _drop_turn(conversation: Conversation) -> bool:
     """Drops the earliest turn of the user with the replies to it.
 
     The system's first message stays. Returns whether a turn was dropped; if only one
@@ -189,7 +189,7 @@ def _drop_turn(conversation: Conversation, most: int) -> bool:
     if not turns:
         conversation.reason = "the last turns are longer than data.sequence_length"
         return False
-    conversation.dropped += turns[0] - kept
+    conversation.is_cut = True
     conversation.messages = [*messages[:kept], *messages[turns[0] :]]
     return True
 

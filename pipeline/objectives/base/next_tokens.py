@@ -1,4 +1,4 @@
-"""The next token of each token of packed documents."""
+"""The next tokens of packed documents, and the arrays of their records."""
 
 import numpy as np
 
@@ -34,3 +34,22 @@ def next_tokens(stream: TokenRows, packed: Packed) -> tuple[np.ndarray, np.ndarr
     targets.reshape(-1)[last_cells[is_cut]] = stream.ids[after[is_cut]]
     follows.reshape(-1)[last_cells[is_cut]] = True
     return targets, follows.astype(np.float32)
+
+
+def target_arrays(
+    packed: Packed, targets: np.ndarray, weights: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Returns the arrays of a decoder's records.
+
+    Args:
+        packed: The records.
+        targets: int32, of the shape of `packed.token_ids`. The token after each token.
+        weights: float32, of the same shape. 1 where the target is predicted, else 0.
+    """
+    return {
+        "token_ids": packed.token_ids,
+        "document_ids": packed.document_ids,
+        "position_ids": packed.position_ids,
+        "target_ids": targets,
+        "target_weights": weights,
+    }

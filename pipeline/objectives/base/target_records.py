@@ -6,7 +6,7 @@ import numpy as np
 
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.objectives.base.labels import rejected_rows, token_counts
-from transbeam.pipeline.objectives.base.next_tokens import next_tokens
+from transbeam.pipeline.objectives.base.next_tokens import next_tokens, target_arrays
 from transbeam.pipeline.records.features import Records
 from transbeam.pipeline.records.packing.sequence_packing import Chunks, Packed, pack
 from transbeam.pipeline.records.token_rows import TokenRows
@@ -42,24 +42,13 @@ def make_target_records(
         documents=index,
     )
     special = tokenizer.special
-    packed = pack(
-        rows.ids,
-        chunks,
-        run.data.sequence_length,
-        pad=special.pad,
-    )
+    packed = pack(rows.ids, chunks, run.data.sequence_length, pad=special.pad)
     targets, weights = next_tokens(rows, packed)
     weights *= np.append(is_target, False).take(_token_index(packed) + 1)
     silent = [special.pad, special.begin, special.end]
     content = rows.ids[~np.isin(rows.ids, [id_ for id_ in silent if id_ is not None])]
     return Records(
-        arrays={
-            "token_ids": packed.token_ids,
-            "document_ids": packed.document_ids,
-            "position_ids": packed.position_ids,
-            "target_ids": targets,
-            "target_weights": weights,
-        },
+        arrays=target_arrays(packed, targets, weights),
         placement=packed.placement,
         lengths=packed.lengths,
         counts={
