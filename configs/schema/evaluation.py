@@ -27,7 +27,7 @@ class EvaluationConfig:
     method: GreedyConfig | SampleConfig | BeamConfig | ContrastiveConfig = option(
         GreedyConfig
     )
-    """Decoding method, for seq2seq, text_to_text and completion."""
+    """Decoding method, for seq2seq, text_to_text, completion and dialogue."""
 
     max_new_tokens: int | None = option(None, minimum=1)
     """Default maximum number of generated tokens, used where a request sets none;

@@ -142,8 +142,8 @@ def stream(
     if formatter not in (generation, span_corruption):
         raise ArtifactError(
             "the model does not generate text, so nothing can be streamed; expected a "
-            "model trained for causal, prefix, completion, span_corruption, seq2seq or "
-            "text_to_text. Leave --stream out"
+            "model trained for causal, prefix, completion, dialogue, span_corruption, "
+            "seq2seq or text_to_text. Leave --stream out"
         )
     _check_columns(texts, second_texts, len(names))
     texts = _no_images(texts)
