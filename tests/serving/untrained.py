@@ -54,10 +54,7 @@ def untrained(name: str, folder: Path) -> TrainedRun:
 
 def untrained_of(config: RunConfig, folder: Path) -> TrainedRun:
     """The model of any configuration, likewise."""
-    template = None
-    if isinstance(config.objective, DialogueConfig):
-        template = find_chat_template(str(config.objective.chat_template))
-    tokenizer = load_tokenizer(learned(folder, config.tokenizer, template))
+    tokenizer = load_tokenizer(learned_for(config, folder))
     model = build(config, tokenizer.vocabulary_size)
     chance = np.random.default_rng(0)
     for weight in model.weights:  # biases are not 0 after a training, nor scales 1
@@ -79,6 +76,14 @@ def write_signatures(trained: TrainedRun, folder: Path, *names: str) -> None:
     endpoints = make_signature_task(trained).endpoints()
     asked = {name: endpoints[name] for name in names}
     write_endpoints(folder, asked, [trained.tokenizer])
+
+
+def learned_for(config: RunConfig, folder: Path) -> Path:
+    """The folder of a run's tokenizer, with the chat template of a dialogue."""
+    template = None
+    if isinstance(config.objective, DialogueConfig):
+        template = find_chat_template(str(config.objective.chat_template))
+    return learned(folder, config.tokenizer, template)
 
 
 @cache

@@ -14,22 +14,27 @@ from transbeam.configs.base.templates import template_parts
 from transbeam.configs.schema.export import example_texts
 from transbeam.configs.schema.objectives.objective import (
     ImageObjective,
-    Objective,
     SpanObjective,
     TextPairObjective,
 )
-from transbeam.configs.schema.objectives.supervised import CompletionConfig
 from transbeam.configs.schema.objectives.traits import (
     input_names,
     text_templates,
     traits,
 )
 from transbeam.serving.base.trained_run import TrainedRun
-from transbeam.serving.phone.readme.sample_templates import USES, filled, template
+from transbeam.serving.phone.readme.sample_templates import (
+    LANGUAGES,
+    USES,
+    filled,
+    template,
+)
 from transbeam.serving.phone.tflite_format.signature_table import (
     ROW,
     TFLiteSignatureEntry,
 )
+from transbeam.serving.signatures.answer import AnswerTask
+from transbeam.serving.signatures.base.interface import SignatureTask
 from transbeam.serving.signatures.embedding import Embedder
 from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.serving.signatures.words import WordsTask
@@ -246,8 +251,8 @@ def _of_writers(
         if kind in ("prefill", "prefix")
     )
     has_encoder = "encode" in signatures
-    objective = trained.config.objective
-    is_answer = has_encoder or isinstance(objective, CompletionConfig)
+    objective, task = trained.config.objective, make_signature_task(trained)
+    is_answer = has_encoder or isinstance(task, AnswerTask)
     first = signatures["encode"].inputs["token_ids"] if has_encoder else None
     return {
         "length": first.shape[1] if first else slots,
@@ -261,37 +266,38 @@ def _of_writers(
         "encode": "encode"
         if objective.kind == "span_corruption"
         else "tokenizer.encode",
-        **_of_new_text(objective),
+        **_of_new_text(task),
     }
 
 
-def _of_new_text(objective: Objective) -> dict[str, str]:
+def _of_new_text(task: SignatureTask) -> dict[str, str]:
     """Returns the code that detokenizes new tokens, and trims the text.
 
     A text that continues another is detokenized after its last tokens; an answer is a
-    text of its own, without the spaces that separate it from its prompt.
+    text of its own, without what separates it from its prompt.
     """
-    if not isinstance(objective, CompletionConfig):
+    trims = ("py_trim", "kt_trim", "sw_trim")
+    if not isinstance(task, AnswerTask):
         why = "a piece may read otherwise where a text begins"
         return {
             "py_before": f"ids[-4:]  # {why}",
             "kt_before": f"ids.takeLast(4) // {why}",
             "sw_before": f"Array(ids.suffix(4))  // {why}",
-            **dict.fromkeys(("py_trim", "kt_trim", "sw_trim"), ""),
+            **dict.fromkeys(trims, ""),
         }
-    why, spaces = "an answer is a text of its own", objective.separator
-    number = len(spaces)
+    why, separator = "an answer is a text of its own", task.separator
+    python, kotlin, swift = (_quoted(separator, language) for language in LANGUAGES)
     trim = {
-        "py_trim": f'.removeprefix("{spaces}")',
-        "kt_trim": f'.removePrefix("{spaces}")',
+        "py_trim": f".removeprefix({python})",
+        "kt_trim": f".removePrefix({kotlin})",
         "sw_trim": "\n            .replacingOccurrences("
-        f'of: "^ {{{number}}}", with: "", options: .regularExpression)',
+        f'of: {swift}, with: "", options: .anchored)',
     }
     return {
         "py_before": f"ids[:0]  # {why}",
         "kt_before": f"ids.take(0) // {why}",
         "sw_before": f"Array(ids.prefix(0))  // {why}",
-        **(trim if spaces else dict.fromkeys(trim, "")),
+        **(trim if separator else dict.fromkeys(trims, "")),
     }
 
 

@@ -20,13 +20,14 @@ import tensorflow as tf
 
 from tests.serving.phone.generative_models import PREFIX, T5, shared
 from tests.serving.phone.kotlin_compiler import JVM, compile_kotlin, kotlin, run
-from tests.serving.untrained import TINY, learned, untrained_of
+from tests.serving.untrained import TINY, learned_for, untrained_of
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.loader.objective_requirements import frames_texts_for_decoder
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.model import PoolerConfig
 from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
+    DialogueConfig,
     MultiLabelClassificationConfig,
     PairClassificationConfig,
     PairRegressionConfig,
@@ -155,6 +156,9 @@ CASES = {
     "causal": lambda: short("causal", "It is a tuple of the names"),
     "text_to_text": lambda: short("text_to_text"),
     "completion": lambda: short("completion", "a list"),
+    "dialogue": lambda: replace(
+        short("completion", "a list"), objective=DialogueConfig(chat_template="plain")
+    ),
 }
 # Of files that others need, too; they read in pieces of 4 and 7 and have 20 slots.
 WRITERS = {
@@ -166,7 +170,7 @@ WRITERS = {
 # In the quick ones is each template of a program, a pair, and both ways to begin.
 SLOW = (
     *("pair_classification", "sentence_pairs", "regression", "decoder_pairs"),
-    *("causal", "prefix", "text_to_text", "completion"),
+    *("causal", "prefix", "text_to_text", "completion", "dialogue"),
 )
 NAMES = [
     pytest.param(name, marks=[pytest.mark.thorough] if name in SLOW else [])
@@ -207,7 +211,7 @@ def converted(name, folder):
     config, root = CASES[name](), folder.parent
     trained, run = untrained_of(config, root), root / f"{name}-run"
     trained = replace(trained, has_head=name != "embed")
-    tokenizer = learned(root, config.tokenizer)
+    tokenizer = learned_for(config, root)
     shutil.copytree(tokenizer, run / TOKENIZER)
     write_tflite(trained, run, folder)
     return trained, tokenizer
@@ -374,6 +378,9 @@ def python_prints(folder, *more):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_python_program_answers_as_keras_does(handed_over, name):
     trained, folder = handed_over(name)
+    # What separates an answer from its prompt is no part of it.
+    is_answer = name in ("completion", "dialogue")
+    assert ('.removeprefix(" ")' in program(folder, "python")) == is_answer
     check(trained, folder, python_prints(folder))
 
 
