@@ -206,7 +206,7 @@ def make_evaluation_set(
     Raises:
         DataError: A file is missing or incomplete, or no record could be made.
     """
-    config = _without_drops(config, source)
+    config = without_drops(config, source)
     with writing(folder):
         shutil.rmtree(folder, ignore_errors=True)
         for name in ("state", "documents"):
@@ -251,8 +251,11 @@ def make_evaluation_set(
     )
 
 
-def _without_drops(config: RunConfig, source: Source) -> RunConfig:
-    """Returns the configuration with the test set in place of the corpus."""
+def without_drops(config: RunConfig, source: Source) -> RunConfig:
+    """Returns the configuration with a test set in place of the corpus.
+
+    Its texts are normalized as those of the corpus, and none is dropped.
+    """
     cleaning = config.data.cleaning
     objective = config.objective
     if isinstance(objective, Seq2SeqConfig | TextToTextConfig):

@@ -9,10 +9,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.cli.arguments import Invocation, read_invocation, run_main
 from transbeam.configs.cli.commands import Command, run_command
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import lock
+from transbeam.configs.loader.task_file import load_task_file
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.trainer.analysis.analyze_arguments import AnalyzeArguments
 from transbeam.trainer.arguments import (
@@ -56,11 +58,22 @@ def _train(arguments: TrainArguments) -> dict[str, Any] | None:
 
 
 def _evaluate(arguments: EvaluateArguments) -> dict[str, Any]:
+    if arguments.tasks is not None and (arguments.test or arguments.model):
+        other = "--test" if arguments.test else "--model"
+        raise ConfigError(
+            f"--tasks and {other}: tasks bring their own questions, and are put to the "
+            "run's own model. Give one of the two"
+        )
     invocation = read_invocation(arguments, with_model=True)
+    if arguments.tasks is not None:
+        load_task_file(arguments.tasks)  # errors before the libraries are loaded
     quiet_import("tensorflow", "tensorflow_text", "keras")
     from transbeam.trainer.evaluation.evaluate_command import evaluate_run
+    from transbeam.trainer.tasks.tasks_command import evaluate_tasks
 
     with lock(invocation.run_folder):
+        if arguments.tasks is not None:
+            return evaluate_tasks(invocation, arguments.tasks)
         return evaluate_run(invocation, on_test=arguments.test, model=arguments.model)
 
 
@@ -143,7 +156,8 @@ COMMANDS = (
         summary="evaluate the trained model",
         description="Evaluates the model of CONFIG, trained or imported, on the whole "
         "validation split and writes the metrics of its objective to the run's "
-        "folder.",
+        "folder. With --tasks, puts the questions of a file to a decoder that was not "
+        "trained for them.",
         epilog="example: transbeam evaluate configs/demo.yaml",
     ),
     Command(

@@ -33,6 +33,11 @@ class EvaluateArguments(RunArguments):
         "an exported model instead of the run's own: a SavedModel (its version folder "
         "or the folder above) or a TFLite file",
     )
+    tasks: Path | None = argument(
+        "--tasks FILE",
+        "tasks that a decoder does without training, in YAML: choices by likelihood, "
+        "written answers, perplexity of texts; with as many examples as FILE says",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -94,7 +94,8 @@ def source_fields(source: SingleSource) -> tuple[str, ...]:
             | TFRecordSourceConfig()
         ):
             columns = vars(source.columns)
-            return tuple(name for name, column in columns.items() if column is not None)
+            unread = (None, ())
+            return tuple(name for name, of in columns.items() if of not in unread)
     assert_never(source)
 
 

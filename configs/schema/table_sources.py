@@ -72,13 +72,19 @@ class ColumnsConfig:
     or `from` and `value` (ShareGPT). The text is then that of all messages.
     """
 
+    choices: tuple[str, ...] = ()
+    """Columns or templates of the answers from which a question lets choose, in their
+    order; or one column that holds all of them as a list. Read by the tasks of
+    `transbeam evaluate --tasks` alone.
+    """
+
     def __post_init__(self) -> None:
         for key in ("text", "second_text", "negative_text", "target_text"):
             value = getattr(self, key)
-            if value is not None and "" in columns_in(value, key):
-                raise ConfigError(
-                    f"{key}={value!r}: braces without the name of a column inside"
-                )
+            if value is not None:
+                _check_column(key, value)
+        for value in self.choices:
+            _check_column("choices", value)
         if self.tags is not None and self.words is None:
             raise ConfigError(
                 f"tags={self.tags!r} without `words`: tags belong to words. Name the "
@@ -101,10 +107,19 @@ class ColumnsConfig:
             self.negative_text,
             self.target_text,
         )
-        in_texts = [columns_in(value) for value in texts if value is not None]
+        in_texts = [
+            columns_in(value) for value in (*texts, *self.choices) if value is not None
+        ]
         others = (self.words, self.label, self.tags, self.messages)
         whole = [name for name in others if name is not None]
         return list(dict.fromkeys([*itertools.chain(*in_texts), *whole]))
+
+
+def _check_column(key: str, value: str) -> None:
+    if "" in columns_in(value, key):
+        raise ConfigError(
+            f"{key}={value!r}: braces without the name of a column inside"
+        )
 
 
 def is_template(column: str) -> bool:

@@ -81,6 +81,7 @@ class Document(NamedTuple):
         image_shape: Height, width, channels.
         messages: A conversation: role and content of each message.
         negative_text: A text that is unlike `text`, its hard negative.
+        choices: The answers from which a question lets choose.
     """
 
     text: str
@@ -96,12 +97,13 @@ class Document(NamedTuple):
     image_shape: tuple[int, ...] = ()
     messages: tuple[tuple[str, str], ...] = ()
     negative_text: str = ""
+    choices: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
         """The approximate size in bytes: a character of text counts as one byte."""
         texts = self.text, self.second_text, self.target_text, self.negative_text
-        return sum(map(len, texts)) + len(self.image)
+        return sum(map(len, (*texts, *self.choices))) + len(self.image)
 
     def with_text(self, text: str) -> "Document":
         """Returns a copy with another text, in half the time of `_replace`.
@@ -204,10 +206,10 @@ def document_key(document: Document) -> int:
     >>> document_key(a) == document_hash("yes") != document_key(b)
     True
     """
-    text, _, _, *rest, image, image_shape, messages, negative = document
+    text, _, _, *rest, image, image_shape, messages, negative, choices = document
     # Later fields are left out if they are empty, so that documents without them keep
     # their keys.
-    later = [value for value in (messages, negative) if value]
+    later = [value for value in (messages, negative, choices) if value]
     if not any(rest) and not image and not later:
         return document_hash(text)
     values = [text, *rest, image_shape, *later]

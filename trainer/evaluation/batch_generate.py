@@ -7,7 +7,7 @@ short outputs, which mostly belong to short texts, do not wait for long outputs.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -111,20 +111,14 @@ def write_answers(
     if isinstance(objective, CompletionConfig | DialogueConfig):
         longest = config.model.max_sequence_length - settings.max_new_tokens
         rows = _prompts(texts, tokenizer, objective, longest)
-        write, pad_left = _decoder_writer(model, settings), True
+        write, pad_left = decoder_writer(model, settings), True
     else:
         longest = config.data.sequence_length
         rows = _encoded(texts, tokenizer, longest, needed(tokenizer, config, "end"))
         write, pad_left = _writer(model, settings, tokenizer), False
-    answers: list[list[int]] = [[] for _ in texts]
-    for group in grouped_by_length(rows.lengths, _TEXTS_AT_ONCE, longest):
-        ids, mask = _padded(rows, group, tokenizer.special.pad, left=pad_left)
-        seeds = (group.rows + config.seed).astype(np.int32)
-        written, lengths = map(keras.ops.convert_to_numpy, write(ids, mask, seeds))
-        for row, new in zip(group.rows[: group.real], unpad(written, lengths)):  # noqa: B905
-            answers[row] = new
-        progress.advance(group.real)
-    written = _decoded(answers, tokenizer)
+    prompts = Prompts(rows, longest, tokenizer.special.pad, pad_left)
+    answers = generate_rows(prompts, write, config.seed, progress)
+    written = decode_answers(answers, tokenizer)
     match objective:
         case CompletionConfig():
             separator = objective.separator
@@ -133,6 +127,49 @@ def write_answers(
         case _:
             return written
     return [text.removeprefix(separator) for text in written]
+
+
+class Prompts(NamedTuple):
+    """Tokenized prompts or sources.
+
+    Attributes:
+        rows: The tokens.
+        longest: The largest number of tokens of a row.
+        pad: The padding id.
+        pad_left: Whether rows are padded on the left.
+    """
+
+    rows: TokenRows
+    longest: int
+    pad: int
+    pad_left: bool = True
+
+
+def generate_rows(
+    prompts: Prompts,
+    write: Callable[..., tuple[Any, Any]],
+    seed: int,
+    progress: Bar,
+) -> list[list[int]]:
+    """Generates the new tokens of each prompt.
+
+    Args:
+        prompts: The prompts.
+        write: Function from ids, mask and seeds to new ids and their numbers, such as
+            that of `decoder_writer`.
+        seed: Seed of the first prompt; the others' seeds follow.
+        progress: The progress bar, which advances by the number of finished prompts.
+    """
+    answers: list[list[int]] = [[] for _ in prompts.rows.lengths]
+    groups = grouped_by_length(prompts.rows.lengths, _TEXTS_AT_ONCE, prompts.longest)
+    for group in groups:
+        ids, mask = _padded(prompts, group)
+        seeds = (group.rows + seed).astype(np.int32)
+        written, lengths = map(keras.ops.convert_to_numpy, write(ids, mask, seeds))
+        for row, new in zip(group.rows[: group.real], unpad(written, lengths)):  # noqa: B905
+            answers[row] = new
+        progress.advance(group.real)
+    return answers
 
 
 def generation_config(config: RunConfig, tokenizer: Tokenizer) -> GenerationConfig:
@@ -184,12 +221,11 @@ def _prompts(
     return join_rows(begin, rows) if adds_begin and begin is not None else rows
 
 
-def _padded(
-    rows: TokenRows, group: Group, pad: int, *, left: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def _padded(prompts: Prompts, group: Group) -> tuple[np.ndarray, np.ndarray]:
     """Padded ids and mask of a group, both int32 (B, width)."""
+    rows, _, pad, pad_left = prompts
     lengths = rows.lengths[group.rows, np.newaxis]
-    columns = np.arange(group.width) - (group.width - lengths if left else 0)
+    columns = np.arange(group.width) - (group.width - lengths if pad_left else 0)
     mask = (columns >= 0) & (columns < lengths)
     cells = np.where(mask, rows.row_splits[group.rows, np.newaxis] + columns, 0)
     return np.where(mask, rows.ids[cells], pad).astype(np.int32), mask.astype(np.int32)
@@ -215,7 +251,7 @@ def _writer(
     return _compiled(write)
 
 
-def _decoder_writer(
+def decoder_writer(
     model: keras.Model, config: GenerationConfig
 ) -> Callable[..., tuple[Any, Any]]:
     """Compiles the function that generates the best answer to each prompt."""
@@ -247,7 +283,8 @@ def _compiled(write: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arrays: traced(*map(tf.constant, arrays))
 
 
-def _decoded(answers: Sequence[Sequence[int]], tokenizer: Tokenizer) -> list[str]:
+def decode_answers(answers: Sequence[Sequence[int]], tokenizer: Tokenizer) -> list[str]:
+    """Returns the texts of generated ids, without the special tokens around them."""
     special = tokenizer.special
     silent = {special.pad, special.begin, *special.ends}
     ids = [[token for token in answer if token not in silent] for answer in answers]

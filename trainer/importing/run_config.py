@@ -145,7 +145,9 @@ def _place_for(objective: Objective) -> Source:
         return ConllSourceConfig(path=f"{_PLACE}/*.conll")
     if isinstance(objective, SpanObjective):
         return SquadSourceConfig(path=f"{_PLACE}/*.json")
-    beside = {name: name for name in fields_needed(objective) if name != "text"}
+    beside: dict[str, Any] = {
+        name: name for name in fields_needed(objective) if name != "text"
+    }
     if not beside:
         return TextSourceConfig(path=f"{_PLACE}/*.txt")
     return CsvSourceConfig(path=f"{_PLACE}/*.csv", columns=ColumnsConfig(**beside))

@@ -1,4 +1,4 @@
-"""Curves of values against the step, as an SVG chart."""
+"""Curves of values, such as the loss against the step, as an SVG chart."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Curve:
 
     Attributes:
         name: Name in the legend, if there is a legend.
-        points: Step and value, in order.
+        points: Place on the axis, such as the step, and value, in order.
         dots: If true, each point is marked. A single point is always marked, as it
             would be invisible otherwise.
     """
@@ -32,27 +32,34 @@ class Curve:
 
 
 def curves(
-    lines: Sequence[Curve], what: str, limit: tuple[str, float] | None = None
+    lines: Sequence[Curve],
+    what: str,
+    limit: tuple[str, float] | None = None,
+    x_label: str = "step",
 ) -> Markup:
-    """Draws curves over one axis of steps, for a page.
+    """Draws curves over one axis, for a page.
 
     Args:
         lines: The curves; those without a finite point are left out.
         what: Description of the chart with its unit, for `aria-label`.
         limit: Name and value of a dashed horizontal line.
+        x_label: Name of the axis.
 
     Returns:
         An `<svg>` element; empty when there is nothing to draw.
     """
     if not any(math.isfinite(value) for line in lines for _, value in line.points):
         return Markup()
-    return as_svg(draw(lines, limit), what)
+    return as_svg(draw(lines, limit, x_label=x_label), what)
 
 
 def draw(
-    lines: Sequence[Curve], limit: tuple[str, float] | None = None, height: float = 2.4
+    lines: Sequence[Curve],
+    limit: tuple[str, float] | None = None,
+    height: float = 2.4,
+    x_label: str = "step",
 ) -> "Figure":
-    """Draws curves over one axis of steps; see `curves`."""
+    """Draws curves over one axis; see `curves`."""
     figure, axes = new_figure(height)
     for number, line in enumerate(lines):
         points = [point for point in line.points if math.isfinite(point[1])]
@@ -67,7 +74,7 @@ def draw(
             )
     if limit:
         axes.axhline(limit[1], color=GRAY, linestyle="--", label=limit[0])
-    axes.set_xlabel("step")
+    axes.set_xlabel(x_label)
     if any(line.name for line in lines):
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure

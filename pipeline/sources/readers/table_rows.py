@@ -8,7 +8,8 @@ Rules for all kinds of tables:
 - labels, tags and targets may also be numbers or booleans, formatted as JSON;
 - only the text itself may be empty (the cleaning filters such documents): a row is
   rejected if a configured label, tag, second text or target is blank;
-- a hard negative may be missing, null or blank: the document then has none.
+- a hard negative may be missing, null or blank: the document then has none;
+- choices are texts, numbers or booleans, and none of them is blank.
 """
 
 import itertools
@@ -87,6 +88,7 @@ def row_document(
             tags=tags,
             messages=messages,
             negative_text=_if_given(row, columns.negative_text),
+            choices=_choices(row, columns.choices),
         )
     except _UnusableRow as error:
         shown = json.dumps(row, ensure_ascii=False, default=_shown)
@@ -230,6 +232,21 @@ def _each(
     if isinstance(value, list):
         return tuple(as_text(element, name) for element in value)
     return tuple(_text(value, name).split())
+
+
+def _choices(row: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
+    """Returns the choices of a question: of several columns, or of a list in one."""
+    if len(names) == 1 and not is_template(names[0]):
+        (name,) = names
+        value = _value(row, name)
+        if not isinstance(value, list):
+            raise _UnusableRow(f"field {name!r} is not a list of choices")
+        found = tuple(_text_or_number(element, name) for element in value)
+    else:
+        found = tuple(_extra(row, name, _text_or_number, _spaced) for name in names)
+    if any(not choice.strip() for choice in found):
+        raise _UnusableRow("a choice is empty")
+    return found
 
 
 # ShareGPT's names of roles.

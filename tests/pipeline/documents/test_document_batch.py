@@ -24,6 +24,7 @@ DOCUMENTS = st.builds(
     image_shape=st.sampled_from([(), (2, 2, 3)]),
     messages=st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple),
     negative_text=TEXTS,
+    choices=st.lists(TEXTS, max_size=3).map(tuple),
 )
 
 
@@ -33,7 +34,7 @@ def documents_in(batch: DocumentBatch) -> list[Document]:
     }
     for name in TEXT_FIELDS:
         columns[name] = [text.decode("utf-8") for text in batch.texts(name)]
-    for name in ("words", "tags", "image_shape"):
+    for name in ("words", "tags", "image_shape", "choices"):
         columns[name] = [tuple(value) for value in columns[name]]
     columns["answers"] = [
         tuple((answer["offset"], answer["text"]) for answer in row)
@@ -86,14 +87,16 @@ def test_every_field_of_a_document_is_in_its_key() -> None:
         Document("text", "a.txt", 0, image=b"x", image_shape=(1, 1, 1)),
         Document("text", "a.txt", 0, image=b"y", image_shape=(1, 1, 1)),
         Document("text", "a.txt", 0, negative_text="x"),
+        Document("text", "a.txt", 0, choices=("x",)),
     ]
     assert len({document_key(document) for document in variants}) == len(variants)
     assert document_key(Document("text", "b.txt", 9)) == document_key(plain)
 
 
-def test_documents_without_a_hard_negative_keep_the_keys_of_older_versions() -> None:
+def test_documents_without_newer_fields_keep_the_keys_of_older_versions() -> None:
     """By the key a document is in its split, in the same place of its shard."""
     pair = Document("a", "f", 0, second_text="b", label="c")
     pair = pair._replace(image=b"x", image_shape=(1, 1, 1))
     assert document_key(pair) == 0x2A4F0B8E13F49DA3
     assert document_key(pair._replace(negative_text="n")) != 0x2A4F0B8E13F49DA3
+    assert document_key(pair._replace(choices=("n",))) != 0x2A4F0B8E13F49DA3

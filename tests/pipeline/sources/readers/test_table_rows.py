@@ -211,3 +211,26 @@ def test_conversations(row):
 )
 def test_wrong_conversations(messages, why):
     assert reason({"m": messages}, messages="m") == why
+
+
+def test_choices_of_a_list_and_of_several_columns():
+    row = {"q": "1+1", "options": ["two", 2, True], "a": "one", "b": "two"}
+    assert document(row, text="q", choices=("options",)).choices == ("two", "2", "true")
+    found = document(row, text="q", choices=("a", "b", "not {a}"))
+    assert found.choices == ("one", "two", "not one")
+    assert document(row, text="q").choices == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("two", "field 'options' is not a list of choices"),
+        (None, "no field 'options'"),
+        (["a", " "], "a choice is empty"),
+        (["a", {"b": 1}], "field 'options' is not text"),
+        (["a", float("nan")], "field 'options' is not a finite number"),
+    ],
+)
+def test_choices_that_are_none(value, expected):
+    row = {"q": "1+1", "options": value}
+    assert reason(row, text="q", choices=("options",)) == expected

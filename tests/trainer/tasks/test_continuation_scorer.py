@@ -1,0 +1,59 @@
+"""Batches of continuations: each gets the score that it has alone."""
+
+import numpy as np
+import pytest
+
+from transbeam.configs.cli.progress import SilentBar
+from transbeam.configs.schema.attention import FullAttentionConfig
+from transbeam.configs.schema.model import DecoderConfig
+from transbeam.model.decoder import build_decoder
+from transbeam.trainer.tasks import continuation_scorer
+from transbeam.trainer.tasks.continuation_scorer import (
+    Continuations,
+    ContinuationScorer,
+)
+
+
+class CountingBar(SilentBar):
+    """A progress bar that keeps the numbers by which it advances."""
+
+    def __init__(self):
+        self.steps: list[float] = []
+
+    def advance(self, count: float = 1) -> None:
+        self.steps.append(count)
+
+
+def test_groups_fit_into_memory_and_scores_belong_to_their_request(monkeypatch):
+    config = DecoderConfig(
+        num_layers=1,
+        hidden_dim=16,
+        max_sequence_length=64,
+        attention=FullAttentionConfig(num_heads=2),
+    )
+    model = build_decoder(config, 40)
+    rng = np.random.default_rng(0)
+
+    def ids(low: int, high: int) -> np.ndarray:
+        return rng.integers(1, 40, rng.integers(low, high)).astype(np.int32)
+
+    requests = [
+        Continuations(ids(1, 50), [ids(1, 5) for _ in range(rng.integers(1, 5))])
+        for _ in range(20)
+    ]
+    scorer, bar = ContinuationScorer(model), CountingBar()
+    # Of a vocabulary of 40: 12 rows of 4 tokens.
+    monkeypatch.setattr(continuation_scorer, "_MOST_LOGITS", 12 * 4 * 40)
+    found = scorer.score(requests, bar)
+    assert sum(bar.steps) == 20
+    assert len(bar.steps) >= 4
+    assert max(bar.steps) > 1
+    for request, scores in zip(requests, found, strict=True):
+        for text, score in zip(request.texts, scores, strict=True):
+            whole = np.concatenate([request.context, text])[np.newaxis]
+            inputs = {"token_ids": whole, "padding_mask": np.ones_like(whole)}
+            logits = np.array(model(inputs)["logits"], np.float64)[0]
+            each = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+            places = np.arange(len(request.context) - 1, whole.shape[1] - 1)
+            expected = each[places, text].sum()
+            assert score == pytest.approx(expected, abs=2e-5)

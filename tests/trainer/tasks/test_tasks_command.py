@@ -1,0 +1,167 @@
+"""`transbeam evaluate --tasks` on a small decoder."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import transbeam
+from tests.harness.stages import copy_of, stage
+from tests.small_run import paragraphs
+from tests.trainer.conftest import eagerly
+from transbeam.configs.base.errors import UserError
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.objectives.language_modeling import PrefixConfig
+from transbeam.configs.schema.objectives.supervised import ClassificationConfig
+from transbeam.pipeline.stage import data
+from transbeam.trainer.run import train
+from transbeam.trainer.tasks.tasks_command import evaluate_tasks
+
+YAML = """
+name: decoder
+data: {source: {kind: text, path: FOLDER/corpus.txt}, sequence_length: 32}
+tokenizer: {kind: byte_bpe, vocabulary_size: 300}
+objective: {kind: causal}
+model:
+  kind: decoder
+  num_layers: 1
+  hidden_dim: 16
+  max_sequence_length: 32
+  attention: {num_heads: 2}
+  feedforward: {intermediate_dim: 32}
+training: {steps: 2, batch_size: 4, schedule: {warmup_steps: 1}, samples: 0}
+"""
+TASKS = r"""
+name: words
+shots: [1, 0]
+tasks:
+- kind: choice
+  name: moods
+  source: {kind: csv, path: "FOLDER/moods.csv", columns: {text: text, label: mood}}
+  prompt: "{text}:"
+  choices: [{label: "1", text: good}, {label: "0", text: bad}]
+  unconditional_prompt: ":"
+- kind: generation
+  name: moods / written
+  source: {kind: csv, path: "FOLDER/moods.csv", columns: {target_text: mood}}
+  prompt: "{text}:"
+  max_new_tokens: 3
+  scores: [exact_match]
+  shots: [0]
+- kind: perplexity
+  name: books
+  source: {kind: csv, path: "FOLDER/moods.csv"}
+"""
+
+
+LABELS = ClassificationConfig(labels=("a", "b"))
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    rows = "".join(f"a text of {n},{n % 2}\n" for n in range(9))
+    (tmp_path / "moods.csv").write_text(f"text,mood\n{rows}an odd one,7\n", "utf-8")
+    (tmp_path / "tasks.yaml").write_text(
+        TASKS.replace("FOLDER", str(tmp_path)), "utf-8"
+    )
+    return tmp_path
+
+
+def make_decoder(folder: Path) -> None:
+    (folder / "corpus.txt").write_text("\n\n".join(paragraphs(60)), "utf-8")
+    (folder / "run.yaml").write_text(YAML.replace("FOLDER", str(folder)), "utf-8")
+    given = Invocation(
+        config=load_run(folder / "run.yaml"),
+        config_file=folder / "run.yaml",
+        overrides=(),
+        run_folder=folder / "run",
+        console=Console(quiet=True),
+        workers=1,
+    )
+    data(given)
+    train(given)
+
+
+def invocation(folder: Path, **keys: Any) -> Invocation:
+    run = folder / "run"
+    if not run.exists():
+        copy_of(stage("tasks-decoder", make_decoder) / "run", run)
+    return Invocation(
+        config=replace(load_run(run), **keys),
+        config_file=run,
+        overrides=(),
+        run_folder=run,
+        console=Console(quiet=True),
+        workers=1,
+    )
+
+
+@eagerly
+def test_results_of_each_task_and_number_of_shots(folder, capsys):
+    found = evaluate_tasks(invocation(folder), folder / "tasks.yaml")
+    results = {(row["task"], row["shots"]): row for row in found["results"]}
+    assert list(results) == [
+        ("moods", 0),
+        ("moods", 1),
+        ("moods / written", 0),
+        ("books", 0),
+    ]
+    choice = results["moods", 1]
+    assert list(choice["scores"]) == [
+        "accuracy",
+        "accuracy_per_token",
+        "accuracy_per_character",
+        "accuracy_per_byte",
+        "accuracy_over_unconditional",
+    ]
+    assert choice["baselines"] == {"chance": 0.5, "most_frequent": 5 / 9}
+    assert [row["units"] for row in results.values()] == [9, 9, 10, 10]
+    written = Path(found["path"])
+    assert json.loads((written / "scores.json").read_text("utf-8")) == found
+    assert {path.name for path in written.glob("*.jsonl")} == {
+        "moods-0.jsonl",
+        "moods-1.jsonl",
+        "moods___written-0.jsonl",
+        "books-0.jsonl",
+    }
+    page = (written / "report.html").read_text("utf-8")
+    assert "scores of moods against the number of shots" in page
+    assert found["summary"].splitlines()[1].startswith("moods            accuracy")
+    said = capsys.readouterr().err
+    assert "left out of moods: 1 documents: label '7' is no choice" in said
+
+
+@pytest.mark.parametrize(
+    ("objective", "message"),
+    [
+        (
+            ClassificationConfig(labels=("a", "b")),
+            "objective.kind=classification: tasks are for decoders",
+        ),
+        (PrefixConfig(), "task 'books': objective.kind=prefix reads the beginning"),
+    ],
+)
+def test_models_that_cannot_do_the_tasks(folder, objective, message):
+    with pytest.raises(UserError, match=message):
+        evaluate_tasks(invocation(folder, objective=objective), folder / "tasks.yaml")
+
+
+@pytest.mark.parametrize("other", [["--test"], ["--model", "export"]])
+def test_tasks_are_put_to_the_own_model_alone(folder, capsys, other):
+    words = ["evaluate", str(folder), "--tasks", "tasks.yaml", *other]
+    assert transbeam.main(words) == 2
+    assert f"--tasks and {other[0]}: tasks bring" in capsys.readouterr().err
+
+
+def test_a_wrong_file_of_tasks_ends_the_command(folder, capsys):
+    invocation(folder)
+    (folder / "tasks.yaml").write_text("name: x\n", "utf-8")
+    words = ["evaluate", str(folder / "run"), "--tasks", str(folder / "tasks.yaml")]
+    assert transbeam.main(words) == 2
+    assert (
+        "tasks.yaml:1: tasks: this required key is missing" in capsys.readouterr().err
+    )

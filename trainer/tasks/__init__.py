@@ -1,0 +1,1 @@
+"""Tasks that a language model does without training, with solved examples before."""
