@@ -1,7 +1,8 @@
 """One page for each section of the configuration, from the classes of its schema."""
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from docs.site.markdown import escape, flow_yaml, table
 from transbeam.configs.base.reflection import (
@@ -13,6 +14,8 @@ from transbeam.configs.base.reflection import (
     written_keys,
 )
 from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.sources import SingleSource
+from transbeam.configs.schema.task_file import TaskFileConfig
 
 FOLDER = "reference/configuration"
 HEADER = ["key", "value", "default", "meaning"]
@@ -36,6 +39,15 @@ model:
 """
 
 
+_TASK_FILE = """\
+# The file of `evaluate --tasks`
+
+[Tasks without training](../../tasks.md) shows a file; these are all of its keys.
+
+"""
+_SOURCES = frozenset(section_kinds(SingleSource).values())
+
+
 def pages() -> dict[str, Callable[[], str]]:
     """The pages by their paths, each as a function that writes it."""
     sections = {
@@ -46,6 +58,7 @@ def pages() -> dict[str, Callable[[], str]]:
     made: dict[str, Callable[[], str]] = {f"{FOLDER}/index.md": _index_page}
     for name, key in sections.items():
         made[f"{FOLDER}/{name}.md"] = _SectionPage(name, key).text
+    made[f"{FOLDER}/task_file.md"] = _task_file_page
     return made
 
 
@@ -59,6 +72,13 @@ def _index_page() -> str:
         for name, key in keys.items()
     ]
     return _INTRODUCTION + table(HEADER, rows) + "\n"
+
+
+def _task_file_page() -> str:
+    keys = written_keys(TaskFileConfig)
+    rows = [[f"`{name}`", *_cells(key)] for name, key in keys.items()]
+    page = _SectionPage("tasks", keys["tasks"], {_SOURCES: "data.md#data.source"})
+    return _TASK_FILE + table(HEADER, rows) + "\n\n" + page.text(title="## `tasks`")
 
 
 def _cells(key: ConfigKey) -> list[str]:
@@ -82,22 +102,34 @@ def _default(key: ConfigKey) -> str:
 
 
 class _SectionPage:
-    """The page of a section. What is described once is linked to afterwards."""
+    """The page of a section. What is described once is linked to afterwards.
 
-    def __init__(self, name: str, key: ConfigKey) -> None:
-        self._name, self._key = name, key
+    Args:
+        name: The name of the section's key.
+        key: The key.
+        elsewhere: The links of sections that other pages describe.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        key: ConfigKey,
+        elsewhere: Mapping[frozenset[type], str] = MappingProxyType({}),
+    ) -> None:
+        self._name, self._key, self._elsewhere = name, key, elsewhere
         self._described: dict[frozenset[type], str] = {}
         self._lines: list[str] = []
 
-    def text(self) -> str:
-        self._described.clear()
-        self._lines = [f"# `{self._name}`", "", escape(self._key.doc), ""]
+    def text(self, title: str = "") -> str:
+        self._described = dict(self._elsewhere)
+        title = title or f"# `{self._name}`"
+        self._lines = [title, "", escape(self._key.doc), ""]
         self._section(self._key, self._name, 2)
         return "\n".join(self._lines)
 
     def _section(self, key: ConfigKey, path: str, level: int) -> None:
         kinds = _sections_of(key.annotation)
-        self._described[frozenset(kinds.values())] = path
+        self._described[frozenset(kinds.values())] = f"#{path}"
         for kind, section in kinds.items():
             place = f"{path}.{kind}" if kind else path
             if kind:
@@ -116,9 +148,9 @@ class _SectionPage:
             if inner := frozenset(_sections_of(key.annotation).values()):
                 if inner not in self._described:
                     own = f"{path}.{key.name}"
-                    self._described[inner] = own
+                    self._described[inner] = f"#{own}"
                     below.append((key, own))
-                name = f"[{name}](#{self._described[inner]})"
+                name = f"[{name}]({self._described[inner]})"
             rows.append([name, allowed, default, doc])
         if rows:
             self._lines += [table(HEADER, rows), ""]

@@ -6,6 +6,7 @@
 import ast
 import posixpath
 import re
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,10 @@ from docs.site.model_zoo import PRESETS, Header
 from tests.docs import FIRST, commands
 from tests.e2e.cases import CASES, YAML
 from transbeam.__main__ import ROOMS
-from transbeam.configs.base.reflection import walk
+from transbeam.configs.base.reflection import section_keys, walk
 from transbeam.configs.loader.yaml_config import parse_run
 from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.task_file import Task, TaskFileConfig
 from transbeam.pipeline.objectives.kinds import contract
 
 SETTINGS = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
@@ -113,6 +115,9 @@ def test_every_key_is_described() -> None:
         section, _, below = path.partition(".")
         page = section if below else "index"
         assert key.name == "kind" or (page, key.name) in described, path
+    for section in (TaskFileConfig, *typing.get_args(Task)):
+        for name in {*section_keys(section)} - {"kind"}:
+            assert ("task_file", name) in described, name
 
 
 @pytest.mark.parametrize("command", ["run", *ROOMS])

@@ -138,7 +138,9 @@ def _picture(task: str, results: Sequence[TaskResult]) -> Markup:
 def _number(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "–"
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
+    if abs(value) < 100:
+        return f"{value:.3f}"
+    return f"{value:,.1f}" if abs(value) < 1e6 else f"{value:.3g}"
 
 
 def _interval(of: Interval) -> str:
