@@ -41,7 +41,7 @@ _LETTER = "a"
 _MARKS = {MaskedTask: MASK, SpanCorruptionTask: _SENTINEL}
 _FRAME = 4  # special tokens that a signature may add to those of `tokenize`
 _NEW_TOKENS = 2  # the loop has the same shapes, however long it runs
-_SAMPLING_PARAMS = {
+_PARAMS = {
     "max_new_tokens": _NEW_TOKENS,
     "temperature": 1.0,
     "top_k": 2,
@@ -54,6 +54,7 @@ _SAMPLING_PARAMS = {
     "stop": "stop",
     "num_beams": 2,
     "length_penalty": 1.0,
+    "iterations": 2,
 }
 # Some tensors of a state have no batch axis. TF Serving's batching splits all requested
 # outputs by rows, so it would fail and not load the model: only this one is requested.
@@ -214,7 +215,7 @@ def _warm_up_inputs(endpoint: Endpoint, width: int, text: str) -> Inputs:
             case "text" | "context":
                 value = [text]
             case _:
-                value = [_SAMPLING_PARAMS[input_name]]
+                value = [_PARAMS[input_name]]
         found[input_name] = np.array(value, spec.dtype.as_numpy_dtype)
     return found
 

@@ -20,6 +20,7 @@ from transbeam.serving.parity.base.parity_checks import (
     largest,
     log_softmax,
     phone_row,
+    share_row,
     tokens_row,
 )
 from transbeam.serving.parity.base.parity_texts import masked_texts, row_inputs
@@ -27,6 +28,8 @@ from transbeam.serving.parity.embedding import KerasEmbedder
 from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.text_ops.mask_tokens import answer_pieces, tokenize_with_masks
 
+_ITERATIONS = 3
+_REFINED = f"fill after {_ITERATIONS} iterations, share equal"
 # The smallest normal float32: smaller probabilities are not exact.
 _TINY = np.finfo(np.float32).tiny
 
@@ -40,6 +43,7 @@ class ExpectedFills:
         token_ids: int32 (T,), `[CLS] … [SEP]`, with mask tokens.
         positions: int32 (M,), the positions of the masks.
         log_probabilities: float64 (M, V), the log-probabilities at the masks, in nats.
+        refined: int (M,), the tokens that fill the masks after several iterations.
         plain_ids: int32 (T',), the ids of the same text with `[MASK]` as ordinary text.
         vector_ids: int32 (T'',), the ids from which the embedding is computed.
         embedding: float32 (D,), the embedding of the text with `vector_ids`.
@@ -49,6 +53,7 @@ class ExpectedFills:
     token_ids: np.ndarray
     positions: np.ndarray
     log_probabilities: np.ndarray
+    refined: np.ndarray
     plain_ids: np.ndarray
     vector_ids: np.ndarray
     embedding: np.ndarray
@@ -85,13 +90,25 @@ class MaskedParityChecker:
         fills = _fills_difference(
             ask("serving_default", texts), self.pieces, self.expected
         )
+        rounds = np.full(self.size, _ITERATIONS, np.int32)
+        refined = ask("refine", {**texts, "iterations": rounds})
         embedding = ask("embed", texts)["embedding"]
         vectors = embedding - [one.embedding for one in self.expected]
         return [
             tokens_row(form, dict(ask("tokenize", texts)), ids),
             at_most(form, "log-probability, largest difference", fills, limit),
+            share_row(form, _REFINED, self._share_refined(refined), self.tolerance),
             at_most(form, "vector entry, largest difference", largest(vectors), limit),
         ]
+
+    def _share_refined(self, answers: Mapping[str, np.ndarray]) -> float:
+        """Returns the share of masks with the fill of Keras's iterations."""
+        equal = [
+            fill == self.pieces[number]
+            for fills, one in zip(answers["fills"], self.expected, strict=True)
+            for (fill,), number in zip(fills, one.refined, strict=False)
+        ]
+        return float(np.mean(equal)) if equal else 1.0
 
     def phone_rows(
         self, form: str, variant: str, model: TFLiteRunner
@@ -129,6 +146,7 @@ class _MaskedReader:
         self.tokenizer = trained.tokenizer
         self.model, self.embedder = trained.model, KerasEmbedder(trained)
         self.room = trained.config.model.max_sequence_length - 2
+        self.allowed = trained.tokenizer.ordinary_ids
 
     def expect(self, text: str) -> ExpectedFills:
         token_ids = self._framed(
@@ -137,18 +155,38 @@ class _MaskedReader:
         plain_ids = self._framed(self.tokenizer.tokenize([text]))
         is_mask = token_ids == self.tokenizer.special.mask
         positions = np.flatnonzero(is_mask).astype(np.int32)
-        inputs = {**row_inputs(token_ids), "masked_positions": positions}
-        logits = self.model(_batch(inputs), training=False)["logits"]
         vector_ids = self.embedder.ids(text)
         return ExpectedFills(
             text=text,
             token_ids=token_ids,
             positions=positions,
-            log_probabilities=log_softmax(np.asarray(logits)[0]),
+            log_probabilities=self._log_probabilities(token_ids, positions),
+            refined=self._refine(token_ids, positions),
             plain_ids=plain_ids,
             vector_ids=vector_ids,
             embedding=self.embedder.vector(vector_ids),
         )
+
+    def _log_probabilities(
+        self, token_ids: np.ndarray, positions: np.ndarray
+    ) -> np.ndarray:
+        inputs = {**row_inputs(token_ids), "masked_positions": positions}
+        logits = self.model(_batch(inputs), training=False)["logits"]
+        return log_softmax(np.asarray(logits)[0])
+
+    def _refine(self, token_ids: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Fills the masks in several iterations, a text at a time."""
+        filled, count = token_ids.copy(), len(positions)
+        scores = np.zeros(count)
+        for step in range(_ITERATIONS):
+            again = np.argsort(scores, kind="stable")
+            again = again[: count * (_ITERATIONS - step) // _ITERATIONS]
+            filled[positions[again]] = self.tokenizer.special.mask
+            found = self._log_probabilities(filled, positions)[again]
+            best = self.allowed[found[:, self.allowed].argmax(axis=1)]
+            filled[positions[again]] = best
+            scores[again] = found[np.arange(len(again)), best]
+        return filled[positions]
 
     def _framed(self, tokens: tf.RaggedTensor) -> np.ndarray:
         """Returns `[CLS] … [SEP]` of one text, cut to the model's maximum length."""

@@ -46,6 +46,11 @@ class PredictArguments(OptionalRunArguments):
         "conversation",
         default=(),
     )
+    iterations: int | None = argument(
+        "--iterations N",
+        "for a masked language model: fill all [MASK]s of a text together, in N "
+        "iterations (mask-predict), instead of each alone",
+    )
     images: tuple[Path, ...] = argument(
         "--image PATH",
         "a JPEG or PNG file, for an image model; repeatable",
@@ -170,7 +175,8 @@ def _answers(
     """Runs the model on the inputs; prints the predictions or writes them to a file."""
     file, output, console = arguments.input, arguments.output, arguments.console
     if not file or not output:
-        return {"predictions": answer(client, *inputs, console)}
+        rounds = arguments.iterations
+        return {"predictions": answer(client, *inputs, console, iterations=rounds)}
     from transbeam.serving.predict import batch_prediction
 
     texts = batch_prediction.read_texts(file)
@@ -197,6 +203,8 @@ def _check(arguments: PredictArguments) -> None:
             "--message goes with a model on this machine. A server takes messages at "
             "/openai/v1/chat/completions"
         )
+    if arguments.iterations is not None and (arguments.input or arguments.messages):
+        raise ConfigError("--iterations goes with --text")
     inputs = arguments.input, arguments.texts, arguments.images, arguments.messages
     if sum(map(bool, inputs)) > 1:
         raise ConfigError("give one of --text, --message, --image and --input")
@@ -266,11 +274,13 @@ def answer(
     texts: Sequence[str | Path],
     second_texts: Sequence[str],
     console: Console,
+    *,
+    iterations: int | None = None,
 ) -> list[dict[str, Any]]:
     """Computes and prints predictions; see `transbeam.serving.predict.prediction`."""
     from transbeam.serving.predict.prediction import describe, predict
 
-    predictions = predict(client, texts, second_texts)
+    predictions = predict(client, texts, second_texts, iterations=iterations)
     for prediction in predictions:
         console.say(describe(prediction))
     return predictions

@@ -9,6 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
 from transbeam.serving.base.stream_events import FinalEvent
 from transbeam.serving.client.interface import Client, RemoteClient, ServerError
@@ -27,11 +29,15 @@ from transbeam.serving.predict.formatting.formatters import (
 _IMAGES = ("image_bytes",)
 # The inputs of `serving_default` that --text and --second-text provide.
 _INPUTS = (("text",), ("text", "second_text"), ("context", "question"), _IMAGES)
-_DEFAULT = "serving_default"
+_DEFAULT, _REFINE = "serving_default", "refine"
 
 
 def predict(
-    client: Client, texts: Sequence[str | Path], second_texts: Sequence[str] = ()
+    client: Client,
+    texts: Sequence[str | Path],
+    second_texts: Sequence[str] = (),
+    *,
+    iterations: int | None = None,
 ) -> list[dict[str, Any]]:
     """Computes predictions for texts, pairs of texts, or images.
 
@@ -40,6 +46,8 @@ def predict(
         texts: The inputs; for a masked language model each text needs a `[MASK]`. A
             `Path`, or any string given to an image model, is the path of an image file.
         second_texts: The second texts, for a model that reads pairs.
+        iterations: The number of iterations in which a masked language model fills all
+            masks of a text together; None to fill each alone.
 
     Returns:
         For each text, a dict with `text`; with `second_text` for a pair; with the
@@ -61,6 +69,8 @@ def predict(
     texts = _no_images(texts)
     if formatter is masked:
         masked.check(texts)
+    if iterations is not None:
+        _check_iterations(client, iterations)
     if formatter is span_corruption:
         span_corruption.check(texts)
     # A lone surrogate cannot be encoded as UTF-8.
@@ -68,7 +78,11 @@ def predict(
         name: [text.encode("utf-8", "replace") for text in column]
         for name, column in zip(names, (texts, second_texts), strict=False)
     }
-    answers = client.ask(_DEFAULT, columns)
+    if iterations is None:
+        answers = client.ask(_DEFAULT, columns)
+    else:
+        rounds = np.full(len(texts), iterations, np.int32)
+        answers = client.ask(_REFINE, {**columns, "iterations": rounds})
     found = []
     for row, text in enumerate(texts):
         answer = {name: values[row] for name, values in answers.items()}
@@ -178,6 +192,16 @@ def _check_any(texts: Sequence[str | Path]) -> None:
         raise ConfigError(
             "there is no input text: give --text 'A text', or --image PATH, or "
             "put some under export.examples"
+        )
+
+
+def _check_iterations(client: Client, iterations: int) -> None:
+    if iterations < 1:
+        raise ConfigError(f"--iterations {iterations}: expected a number from 1")
+    if _REFINE not in client.signatures():
+        raise ArtifactError(
+            f"--iterations: the model has no signature {_REFINE}. It is for masked "
+            "language models, and their exports from before it lack it: export again"
         )
 
 

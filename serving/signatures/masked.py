@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
+from transbeam.model.generation.mask_predict import mask_predict
 from transbeam.pipeline.tokenizers.base.ragged_rows import select_in_rows
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
@@ -12,11 +14,13 @@ from transbeam.serving.signatures.embedding import SEQUENCE, Embedder, tokenize_
 from transbeam.serving.text_ops.mask_tokens import answer_pieces, tokenize_with_masks
 from transbeam.serving.text_ops.text_encoder import TextEncoder
 
+_ITERATIONS = tf.TensorSpec([None], tf.int32, name="iterations")
+
 
 class MaskedTask:
     """The signatures of a masked language model.
 
-    On `text`: `serving_default`, `embed`, `tokenize` and `attention` (see
+    On `text`: `serving_default`, `refine`, `embed`, `tokenize` and `attention` (see
     `attention_endpoint`). On ids: `fill_mask`, which returns the logits at given
     positions, for the evaluation on records and for phones. Only TFLite files have a
     signature that computes embeddings from ids.
@@ -41,11 +45,14 @@ class MaskedTask:
         self.top_k = min(export.top_k, self.tokenizer.vocabulary_size)
         self.pieces = answer_pieces(self.tokenizer)
         self.phone_masks = export.tflite_masks
+        self.fillable = np.zeros(self.tokenizer.vocabulary_size, bool)
+        self.fillable[self.tokenizer.ordinary_ids] = True
 
     def endpoints(self) -> dict[str, Endpoint]:
         ids = [ids_spec(name) for name in (*SEQUENCE, "masked_positions")]
         return {
             "serving_default": Endpoint(self.fill_masks, [TEXT]),
+            "refine": Endpoint(self.refine, [TEXT, _ITERATIONS]),
             "embed": Endpoint(self.embedder.embed, [TEXT]),
             "tokenize": tokenize_endpoint(self.encoder),
             "fill_mask": Endpoint(self.fill_mask, ids),
@@ -94,6 +101,48 @@ class MaskedTask:
             "truncated": encoded.truncated,
         }
 
+    def refine(self, text: tf.Tensor, iterations: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Fills the masks of each text together, by `mask_predict`.
+
+        Args:
+            text: string (B,), any bytes, with `[MASK]`s as in `fill_masks`.
+            iterations: int32 (B,), or (1,) for all texts; at least 1.
+
+        Returns:
+            The outputs of `fill_masks` with one fill for each mask, (B, M, 1), which
+            is no special token. The scores are the probabilities of the tokens when
+            they were last predicted.
+        """
+        encoded = self.encoder.text(tokenize_with_masks(self.tokenizer, text))
+        mask_id = self.tokenizer.special.mask
+        positions = _positions(encoded.token_ids == mask_id)
+        # A column more: texts need not have a mask.
+        masked_positions = tf.pad(positions.to_tensor(), [[0, 0], [0, 1]])
+        with tf.control_dependencies([_check_iterations(iterations)]):
+            iterations = tf.broadcast_to(iterations, tf.shape(text))
+
+        def logits_of(token_ids: tf.Tensor) -> tf.Tensor:
+            return self.fill_mask(token_ids, encoded.padding_mask, masked_positions)[
+                "logits"
+            ]
+
+        ids, scores = mask_predict(
+            logits_of,
+            encoded.token_ids,
+            iterations,
+            mask_id=mask_id,
+            num_masks=tf.shape(masked_positions)[1],
+            allowed=self.fillable,
+        )
+        ids, scores = ids[:, :-1], scores[:, :-1]
+        real = tf.sequence_mask(positions.row_lengths(), tf.shape(ids)[1])
+        fills = tf.gather(tf.constant(self.pieces), ids)
+        return {
+            "fills": tf.where(real, fills, "")[:, :, tf.newaxis],
+            "scores": tf.where(real, tf.exp(scores), 0.0)[:, :, tf.newaxis],
+            "truncated": encoded.truncated,
+        }
+
     def fill_mask(
         self, token_ids: tf.Tensor, padding_mask: tf.Tensor, masked_positions: tf.Tensor
     ) -> dict[str, tf.Tensor]:
@@ -120,6 +169,12 @@ class MaskedTask:
         encoded = self.encoder.shorter(longest).text(tokens)
         inputs = {name: getattr(encoded, name) for name in SEQUENCE}
         return inputs, encoded.truncated
+
+
+def _check_iterations(iterations: tf.Tensor) -> tf.Operation:
+    return tf.debugging.assert_positive(
+        iterations, "iterations: found a number below 1, expected at least 1"
+    )
 
 
 def _positions(chosen: tf.Tensor) -> tf.RaggedTensor:

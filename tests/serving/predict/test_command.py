@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -40,6 +41,22 @@ def test_guesses_are_those_of_the_signature(client, ask):
         best = [guesses[0]["piece"] for guesses in prediction["masks"]]
         assert prediction["filled"] == fill(texts[row], best)
     assert [len(prediction["masks"]) for prediction in found] == [2, 1]
+
+
+def test_masks_filled_together_in_iterations(client):
+    (prediction,) = predict(client, ["the [MASK] [MASK] of it"], iterations=2)
+    answer = client.ask(
+        "refine",
+        {"text": ["the [MASK] [MASK] of it"], "iterations": np.array([2], np.int32)},
+    )
+    pieces = [piece.decode() for (piece,) in answer["fills"][0]]
+    assert [guess["piece"] for (guess,) in prediction["masks"]] == pieces
+    assert prediction["filled"] == fill("the [MASK] [MASK] of it", pieces)
+
+
+def test_iterations_that_are_none(client):
+    with pytest.raises(ConfigError, match="--iterations 0: expected a number from 1"):
+        predict(client, ["[MASK]"], iterations=0)
 
 
 def test_a_mask_that_was_cut_off_stays(client):

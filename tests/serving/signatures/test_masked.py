@@ -9,6 +9,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from tests.data.hostile_strings import HOSTILE_BYTES, HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY
+from transbeam.serving.client.interface import ServerError
 from transbeam.serving.parity.masked import MaskedParityChecker
 from transbeam.serving.signatures.masked import MaskedTask
 
@@ -55,6 +56,11 @@ def test_names_dtypes_and_shapes(exported, trained):
             "scores": ("float32", [None, None, TOP_K]),
             "truncated": ("bool", [None]),
         },
+        "refine": {
+            "fills": ("string", [None, None, 1]),
+            "scores": ("float32", [None, None, 1]),
+            "truncated": ("bool", [None]),
+        },
         "embed": {
             "embedding": ("float32", [None, HIDDEN]),
             "truncated": ("bool", [None]),
@@ -78,6 +84,11 @@ def test_names_dtypes_and_shapes(exported, trained):
         if name == "fill_mask":
             ids = ("token_ids", "padding_mask", "masked_positions")
             assert inputs == {name: ("int32", [None, None]) for name in ids}
+        elif name == "refine":
+            assert inputs == {
+                "text": ("string", [None]),
+                "iterations": ("int32", [None]),
+            }
         else:
             assert inputs == {"text": ("string", [None])}
 
@@ -231,3 +242,36 @@ def test_embeddings_of_length_one(ask, trained):
         0
     ]
     np.testing.assert_allclose(expected.embedding, found[0], atol=1e-5)
+
+
+def refined(client, texts, iterations):
+    rounds = np.array(iterations, np.int32)
+    return client.ask("refine", {"text": texts, "iterations": rounds})
+
+
+def test_one_iteration_fills_each_mask_alone(client, trained):
+    texts = ["the [MASK] of a [MASK] .", "no mask", "[MASK]"]
+    found = refined(client, texts, [1, 1, 1])
+    alone = client.ask("serving_default", {"text": texts})
+    special = {piece.encode() for piece in trained.tokenizer.vocabulary[:5]}
+    assert not special & {*alone["fills"][:, :, 0].ravel()}  # or the two would differ
+    assert found["fills"].tolist() == alone["fills"][:, :, :1].tolist()
+    np.testing.assert_allclose(found["scores"], alone["scores"][:, :, :1], rtol=1e-4)
+
+
+def test_texts_without_masks_have_no_fills(client):
+    found = refined(client, ["no mask", ""], [2])
+    assert found["fills"].shape == (2, 0, 1)
+
+
+def test_each_text_has_iterations_of_its_own(client):
+    texts = ["[MASK] [MASK] of [MASK] [MASK]", "the [MASK] [MASK]"]
+    together = refined(client, texts, [3, 1])
+    for row, (text, rounds) in enumerate(zip(texts, [3, 1], strict=True)):
+        alone = refined(client, [text], [rounds])["fills"][0]
+        assert together["fills"][row, : len(alone)].tolist() == alone.tolist()
+
+
+def test_no_iterations_are_refused(client):
+    with pytest.raises(ServerError, match="iterations: found a number below 1"):
+        refined(client, ["[MASK]"], [0])
