@@ -26,6 +26,7 @@ setup(
         "transbeam.trainer.analysis.base": ["templates/*"],
         "transbeam.trainer.evaluation": ["templates/*"],
         "transbeam.trainer.pages": ["templates/*"],
+        "transbeam.trainer.tasks": ["templates/*"],
         "transbeam.serving.deploy": ["templates/*", "templates/*/*"],
         "transbeam.serving.phone.readme": ["templates/*", "templates/*/*"],
         "transbeam.serving.phone.tokenizer": ["sources/*"],

@@ -115,6 +115,7 @@ class MaskedTask:
         """
         encoded = self.encoder.text(tokenize_with_masks(self.tokenizer, text))
         mask_id = self.tokenizer.special.mask
+        assert mask_id is not None
         positions = _positions(encoded.token_ids == mask_id)
         # A column more: texts need not have a mask.
         masked_positions = tf.pad(positions.to_tensor(), [[0, 0], [0, 1]])

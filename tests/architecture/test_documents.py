@@ -11,6 +11,7 @@ from docs.site.generated import pages
 from tests.docs import ROOT, commands
 from tests.finished_runs import imported_run
 from transbeam.__main__ import ROOMS
+from transbeam.configs.loader.task_file import load_task_file
 from transbeam.configs.loader.yaml_config import load_run
 
 DOCUMENTS = [
@@ -59,7 +60,8 @@ def test_configurations_in_documents_load(
         r"^```yaml(?: title=.*)?\n(name:.*?)^```", document.read_text(), re.M | re.S
     ):
         file.write_text(text)
-        load_run(file)
+        load = load_task_file if re.search("^tasks:", text, re.M) else load_run
+        load(file)
 
 
 @pytest.mark.parametrize("document", WITH_PROGRAMS, ids=lambda path: path.name)
