@@ -267,6 +267,9 @@ def test_twin(name: str, tmp_path: Path, monkeypatch) -> None:
         assert counts.sum() == evaluation["predictions"]
         accuracy = evaluation["scores"]["accuracy"]["score"]
         assert np.isclose(counts.trace() / counts.sum(), accuracy)
+        assert 0 <= evaluation["scores"]["calibration_error"]["score"] <= 1
+        bins = evaluation["calibration"]["bins"]["before"]
+        assert sum(row["count"] for row in bins) == evaluation["predictions"]
     scores = yaml.safe_load((TASKS / f"{name}.yaml").read_text("utf-8"))
     for score in scores.get("evaluation", {}).get("text_scores", ()):
         assert any(found.startswith(score) for found in evaluation["scores"]), score

@@ -12,6 +12,7 @@ from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     PrefixConfig,
+    SentencePairsConfig,
 )
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.accounting.reading_summary import (
@@ -25,6 +26,14 @@ from transbeam.pipeline.evaluation_set import (
 )
 from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.trainer.calibration.class_logits import (
+    calibrated_outputs,
+    collect_logits,
+)
+from transbeam.trainer.calibration.split_calibration import (
+    SplitCalibration,
+    calibrate_split,
+)
 from transbeam.trainer.evaluation.bits_per_byte import bits_per_byte
 from transbeam.trainer.evaluation.comparison import compare, records_sha256
 from transbeam.trainer.evaluation.error_analysis import (
@@ -143,8 +152,9 @@ def evaluate_run(
         console,
         model,
     )
-    evaluation, analysis, summary = _evaluate(context, exported, evaluated, run_model)
-    evaluation = replace(evaluation, scores={**evaluation.scores, **analysis.scores})
+    evaluation, analysis, calibration, summary = _evaluate(
+        context, exported, evaluated, run_model
+    )
 
     # 3. Files of the evaluation.
     result: dict[str, Any] = {
@@ -176,6 +186,8 @@ def evaluate_run(
         }
     if analysis.confusions is not None:
         result["confusions"] = analysis.confusions.as_json()
+    if calibration is not None:
+        result["calibration"] = calibration.as_json()
     save_examples(folder / "errors.jsonl", analysis.examples)
     page = report(
         _title(evaluated, result),
@@ -185,6 +197,7 @@ def evaluate_run(
         analysis,
         held_out,
         comparison,
+        calibration,
     )
     write_atomically(folder / "report.html", page)
     write_json(folder / "scores.json", result)
@@ -211,21 +224,22 @@ def _evaluate(
     exported: Forward | None,
     evaluated: EvaluationSplit,
     run_model: RunModel,
-) -> tuple[Evaluation, ErrorAnalysis, str]:
-    """Computes target metrics and the error analysis, and summarizes both as text."""
+) -> tuple[Evaluation, ErrorAnalysis, SplitCalibration | None, str]:
+    """Computes metrics, error analysis and calibration, and summarizes them as text."""
     config, console = context.config, context.console
-    collectors = make_collectors(config)
+    collectors, logits = make_collectors(config), collect_logits(config.objective)
+    loss = make_loss(config, calibrated_outputs(config.objective))
     bits = None
     if isinstance(config.objective, CausalConfig | PrefixConfig):
         texts = context.held_out.texts()
         bits = bits_per_byte(config.objective, context.tokenizer, texts)
     evaluation = evaluate_split(
         config,
-        exported or build_evaluation(context.model, make_loss(config)),
+        exported or build_evaluation(context.model, loss),
         context.manifest,
         dynamic_masking(config, run_model.texts),
         (bits,) if bits else (),
-        collectors,
+        (*collectors, logits) if logits else collectors,
     )
     summary = describe(evaluation, evaluated.measured_on)
     unread = not_read(evaluated.reading)
@@ -237,7 +251,16 @@ def _evaluate(
             scores += f" of the first {len(analysis.answered.answers):,} documents"
         console.result(scores)
         summary += f"; {scores}"
-    return evaluation, analysis, summary + unread
+    calibration, scores = None, {**evaluation.scores, **analysis.scores}
+    if logits:
+        is_pair = isinstance(config.objective, SentencePairsConfig)
+        prefix = "pair_" if is_pair else ""
+        calibration = calibrate_split(logits.collected(), config.seed, prefix)
+        scores |= calibration.scores()
+        console.result(format_scores(calibration.scores()))
+        summary += f"; {format_scores(calibration.scores())}"
+    evaluation = replace(evaluation, scores=scores)
+    return evaluation, analysis, calibration, summary + unread
 
 
 def _test(
