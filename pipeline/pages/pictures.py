@@ -37,9 +37,10 @@ def new_panels(heights: Sequence[float]) -> "tuple[Figure, Sequence[Axes]]":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.6, sum(heights)), layout="constrained")
-    panels = figure.subplots(
+    grid = figure.subplots(
         len(heights), squeeze=False, sharex=True, height_ratios=heights
-    )[:, 0]
+    )
+    panels: list[Axes] = grid[:, 0].tolist()
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["left", "bottom"]].set_color(GRAY)

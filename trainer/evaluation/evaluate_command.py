@@ -9,6 +9,11 @@ from transbeam.configs.base.atomic_files import write_atomically, write_json, wr
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.reflection import plain
 from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.calibration_file import (
+    Calibration,
+    run_calibration,
+    write_calibration,
+)
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     PrefixConfig,
@@ -24,7 +29,7 @@ from transbeam.pipeline.evaluation_set import (
     make_evaluation_set,
     read_validation_documents,
 )
-from transbeam.pipeline.records.manifest import Manifest, read_manifest
+from transbeam.pipeline.records.manifest import Manifest, read_manifest, sha256
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.calibration.class_logits import (
     calibrated_outputs,
@@ -35,6 +40,10 @@ from transbeam.trainer.calibration.split_calibration import (
     calibrate_split,
 )
 from transbeam.trainer.evaluation.bits_per_byte import bits_per_byte
+from transbeam.trainer.evaluation.calibration_plan import (
+    CalibrationPlan,
+    plan_calibration,
+)
 from transbeam.trainer.evaluation.comparison import compare, records_sha256
 from transbeam.trainer.evaluation.error_analysis import (
     ErrorAnalysis,
@@ -152,8 +161,16 @@ def evaluate_run(
         console,
         model,
     )
+    plan = CalibrationPlan(None)
+    if exported is None:
+        plan = plan_calibration(
+            invocation,
+            run_model.weights,
+            on_test=on_test,
+            has_validation=evaluated.manifest.has_validation,
+        )
     evaluation, analysis, calibration, summary = _evaluate(
-        context, exported, evaluated, run_model
+        context, exported, evaluated, run_model, plan
     )
 
     # 3. Files of the evaluation.
@@ -201,6 +218,13 @@ def evaluate_run(
     )
     write_atomically(folder / "report.html", page)
     write_json(folder / "scores.json", result)
+    if plan.fits and calibration is not None:
+        fitted = Calibration(
+            weights_sha256=sha256(run_model.weights),
+            records_sha256=result["made_from"]["records"],
+            temperature=calibration.temperature.value,
+        )
+        write_calibration(run_calibration(invocation.run_folder), fitted)
     console.say(f"written to {folder}: report.html, scores.json, errors.jsonl")
     return result
 
@@ -224,6 +248,7 @@ def _evaluate(
     exported: Forward | None,
     evaluated: EvaluationSplit,
     run_model: RunModel,
+    plan: CalibrationPlan,
 ) -> tuple[Evaluation, ErrorAnalysis, SplitCalibration | None, str]:
     """Computes metrics, error analysis and calibration, and summarizes them as text."""
     config, console = context.config, context.console
@@ -255,10 +280,17 @@ def _evaluate(
     if logits:
         is_pair = isinstance(config.objective, SentencePairsConfig)
         prefix = "pair_" if is_pair else ""
-        calibration = calibrate_split(logits.collected(), config.seed, prefix)
+        collected = logits.collected()
+        temperature = plan.temperature(collected)
+        calibration = calibrate_split(collected, config.seed, temperature, prefix)
         scores |= calibration.scores()
         console.result(format_scores(calibration.scores()))
         summary += f"; {format_scores(calibration.scores())}"
+        if calibration.after:
+            console.result(str(calibration))
+            summary += f"; {calibration}"
+        elif str(calibration):
+            console.say(str(calibration))
     evaluation = replace(evaluation, scores=scores)
     return evaluation, analysis, calibration, summary + unread
 

@@ -115,16 +115,23 @@ def _bar(name: str, of: Interval) -> tuple[float, float, float] | None:
 
 
 def _calibration(found: SplitCalibration) -> dict[str, Any]:
-    rows = found.before.rows()
     return {
         "event": found.event,
+        "note": str(found),
         "diagram": found.diagram(),
-        "rows": [
-            (f"{number / len(rows):.3f} to {(number + 1) / len(rows):.3f}", _bin(row))
-            for number, row in enumerate(rows)
-            if row["count"]
-        ],
+        "tables": {
+            name: _bins(quality.rows()) for name, quality in found.qualities().items()
+        },
     }
+
+
+def _bins(rows: Sequence[Mapping[str, float]]) -> list[tuple[str, list[str]]]:
+    """Formats the bins of a reliability diagram that are not empty."""
+    return [
+        (f"{number / len(rows):.3f} to {(number + 1) / len(rows):.3f}", _bin(row))
+        for number, row in enumerate(rows)
+        if row["count"]
+    ]
 
 
 def _bin(row: Mapping[str, float]) -> list[str]:

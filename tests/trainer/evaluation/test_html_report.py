@@ -11,6 +11,7 @@ from transbeam.pipeline.evaluation_set import ValidationDocuments
 from transbeam.trainer.calibration.class_logits import ClassLogits
 from transbeam.trainer.calibration.split_calibration import (
     SplitCalibration,
+    Temperature,
     calibrate_split,
 )
 from transbeam.trainer.evaluation.collectors import Confusions
@@ -96,7 +97,8 @@ def test_the_reliability_of_probabilities_as_a_picture_and_in_numbers() -> None:
     shares = np.array([0.9] * 4 + [0.6] * 2)
     logits = np.log(np.stack([shares, 1 - shares], axis=1)).astype(np.float32)
     targets = np.array([0, 0, 0, 1, 0, 1])
-    split = calibrate_split(ClassLogits(logits, targets, np.arange(6), 6), seed=0)
+    found = ClassLogits(logits, targets, np.arange(6), 6)
+    split = calibrate_split(found, 0, Temperature(0.5, "fitted elsewhere"))
     page = page_of(("no", "yes"), np.eye(2, dtype=np.int64), split)
     told = " ".join(page.texts)
     assert "observed frequency" in told  # of the picture's axis
@@ -105,8 +107,12 @@ def test_the_reliability_of_probabilities_as_a_picture_and_in_numbers() -> None:
         *("0.867 to 0.933", "4", "0.900", "0.750", "0.301 to 0.954")
     ]
     assert "0.000 to 0.067" not in told  # nothing was predicted with it
+    assert "temperature 0.500, fitted elsewhere: nats" in told
+    # 0.81 : 0.01 and 0.36 : 0.16, which are 0.9878 and 0.6923.
+    row = page.texts[page.texts.index("In numbers: temperature 0.5") :]
+    assert {"0.988", "0.692"} <= {cell.strip() for cell in row}
     (picture,) = [label for label in page.pictures if label]
-    assert "how often the predicted class is right" in picture
+    assert "how often the predicted class is right; as trained and temp" in picture
 
 
 @pytest.mark.parametrize("count", [21, 40])
