@@ -55,13 +55,23 @@ def _train(arguments: TrainArguments) -> dict[str, Any] | None:
         return train(invocation, seconds=arguments.worker_timeout)
 
 
-def _evaluate(arguments: EvaluateArguments) -> dict[str, Any]:
-    invocation = read_invocation(arguments, with_model=True)
+def evaluate(invocation: Invocation, **options: Any) -> dict[str, Any]:
+    """Evaluates the model of a run on its validation split.
+
+    Args:
+        invocation: The command.
+        options: See `transbeam.trainer.evaluation.evaluate_command.evaluate_run`.
+    """
     quiet_import("tensorflow", "tensorflow_text", "keras")
     from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 
+    return evaluate_run(invocation, **options)
+
+
+def _evaluate(arguments: EvaluateArguments) -> dict[str, Any]:
+    invocation = read_invocation(arguments, with_model=True)
     with lock(invocation.run_folder):
-        return evaluate_run(invocation, on_test=arguments.test, model=arguments.model)
+        return evaluate(invocation, on_test=arguments.test, model=arguments.model)
 
 
 def _sweep(arguments: SweepArguments) -> dict[str, Any]:

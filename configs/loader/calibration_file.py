@@ -7,6 +7,7 @@ Fitted numbers belong to the weights that made the predictions, so the file has 
 SHA-256 of the weights file, and numbers of other weights are never used.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from typing import Any, cast
 from transbeam.configs.base.atomic_files import write_json, writing
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.base.version import VERSION
+from transbeam.configs.loader.model_files import WEIGHTS, training_stage
 
 CALIBRATION = "calibration.json"
 _FORMAT = 1
@@ -49,6 +51,26 @@ class Calibration:
 def run_calibration(run_folder: Path) -> Path:
     """Returns the path of the calibration that an evaluation of a run has fitted."""
     return run_folder / "evaluation" / CALIBRATION
+
+
+def is_calibrated(run_folder: Path) -> bool:
+    """Returns whether a run has a calibration of the weights that it exports.
+
+    Raises:
+        ArtifactError: The calibration file is damaged.
+    """
+    weights = training_stage(run_folder).path / WEIGHTS
+    path = run_calibration(run_folder)
+    calibration = read_calibration(path, "Remove it, and it is made again")
+    if calibration is None or not weights.is_file():
+        return False
+    return calibration.weights_sha256 == hash_file(weights)
+
+
+def hash_file(path: Path) -> str:
+    """Returns the SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
@@ -89,10 +111,11 @@ def read_calibration(path: Path, remedy: str) -> Calibration | None:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"{path}: unreadable ({error}). {remedy}") from None
-    if isinstance(found, dict) and found.get("format") == _FORMAT:
+    calibration = None
+    if isinstance(found, dict):
         calibration = _parsed(cast("dict[str, Any]", found))
-        if calibration is not None:
-            return calibration
+    if calibration is not None:
+        return calibration
     raise ArtifactError(
         f"{path}: is no calibration in format {_FORMAT}, which this version reads. "
         f"{remedy}"
@@ -101,6 +124,8 @@ def read_calibration(path: Path, remedy: str) -> Calibration | None:
 
 def _parsed(found: Mapping[str, Any]) -> Calibration | None:
     """Returns a calibration if every value is what it has to be."""
+    if found.get("format") != _FORMAT:
+        return None
     texts = [found.get(name) for name in ("weights_sha256", "records_sha256")]
     temperature, none = found.get("temperature"), found.get("no_answer_threshold")
     thresholds = found.get("thresholds")

@@ -13,6 +13,7 @@ from transbeam.configs.schema.attention import KernelAttentionConfig
 from transbeam.configs.schema.model import DecoderConfig, Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.configs.schema.objectives.objective import (
+    ClassObjective,
     ImageObjective,
     TextObjective,
 )
@@ -66,6 +67,12 @@ def check_export(run: RunConfig) -> None:
         assert isinstance(run.model, DecoderConfig | Seq2SeqModelConfig)
         _check_cache(run, run.model)
     _check_embedding(run)
+    if run.export.fitted_temperature and not isinstance(objective, ClassObjective):
+        raise ConfigError(
+            f"export.fitted_temperature=True: objective.kind={objective.kind} has no "
+            "classes whose probabilities could be calibrated; expected a kind of "
+            "classification, or sentence_pairs. Remove the key"
+        )
     for key in ("litert_lm", "tflite_text", "mediapipe"):
         if getattr(run.export, key) and not run.export.tflite:
             raise ConfigError(

@@ -102,6 +102,12 @@ class ExportConfig:
     """Normalize embeddings to length 1, so that dot products are cosine similarities.
     """
 
+    fitted_temperature: bool = False
+    """Divide the logits of classes by the temperature that `transbeam evaluate` fitted
+    to the validation split, so that the probabilities are calibrated. No predicted
+    class changes.
+    """
+
     tflite: tuple[Variant, ...] = ("float32", "dynamic_int8")
     """TFLite files to export: float32; float16 at half its size; weight_int8,
     dynamic_int8 (the fastest on a phone's CPU) and int8 (calibrated on the corpus) at a

@@ -6,12 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
-from transbeam.configs.schema.objectives.objective import (
-    ChoiceObjective,
-    LabelSetObjective,
-    Objective,
-    TokenChoiceObjective,
-)
+from transbeam.configs.schema.objectives.objective import ClassObjective, Objective
 from transbeam.trainer.objectives.targets import LabelSetTarget, Target, make_targets
 
 # Logits that are converted to float64 at once: 32 MB.
@@ -173,7 +168,5 @@ def calibrated_target(objective: Objective) -> Target | None:
     """
     targets = make_targets(objective)
     if isinstance(objective, SentencePairsConfig):
-        return targets[1]
-    if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
-        return targets[0]
-    return targets[0] if isinstance(objective, LabelSetObjective) else None
+        return targets[1]  # the first are tokens
+    return targets[0] if isinstance(objective, ClassObjective) else None

@@ -6,10 +6,10 @@ from pathlib import Path
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.loader.calibration_file import (
     Calibration,
+    hash_file,
     read_calibration,
     run_calibration,
 )
-from transbeam.pipeline.records.manifest import sha256
 from transbeam.trainer.calibration.class_logits import ClassLogits
 from transbeam.trainer.calibration.split_calibration import Temperature
 from transbeam.trainer.calibration.temperature import fit_temperature
@@ -74,7 +74,7 @@ def plan_calibration(
     known = read_calibration(path, f"Fit it again: {command}")
     if known is None:
         note = f"fit one on the validation split first: {command}"
-    elif known.weights_sha256 != sha256(weights):
+    elif known.weights_sha256 != hash_file(weights):
         known, note = None, f"that in {path} is of other weights; fit it: {command}"
     else:
         note = ""

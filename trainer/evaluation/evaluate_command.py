@@ -11,6 +11,7 @@ from transbeam.configs.base.reflection import plain
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.loader.calibration_file import (
     Calibration,
+    hash_file,
     run_calibration,
     write_calibration,
 )
@@ -29,7 +30,7 @@ from transbeam.pipeline.evaluation_set import (
     make_evaluation_set,
     read_validation_documents,
 )
-from transbeam.pipeline.records.manifest import Manifest, read_manifest, sha256
+from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.calibration.class_logits import (
     calibrated_outputs,
@@ -220,7 +221,7 @@ def evaluate_run(
     write_json(folder / "scores.json", result)
     if plan.fits and calibration is not None:
         fitted = Calibration(
-            weights_sha256=sha256(run_model.weights),
+            weights_sha256=hash_file(run_model.weights),
             records_sha256=result["made_from"]["records"],
             temperature=calibration.temperature.value,
         )

@@ -10,6 +10,7 @@ from typing import get_args
 from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.base.version import VERSION
+from transbeam.configs.loader.calibration_file import CALIBRATION
 from transbeam.configs.loader.export_support import MEDIAPIPE_CLIENTS
 from transbeam.configs.schema.export import Variant
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
@@ -51,6 +52,7 @@ _FILES = {
     "vocab.txt": "the vocabulary as BERT writes it, for other programs",
     "vocab.json": "the vocabulary as GPT-2 writes it, for other programs",
     "merges.txt": "its merges",
+    CALIBRATION: "what was fitted on held-out texts, and is in the files",
     CHAT_TEMPLATE_FILE: "how a conversation becomes one text, as a Jinja template",
     "spiece.model": "the vocabulary as SentencePiece writes it, for other programs",
     REPORT: "sizes, times and losses of all variants",
@@ -200,9 +202,13 @@ def _optional(
         "notes": _notes(trained, values) if of_texts else _filled_section("images"),
         "mediapipe": "",
         "mediapipe_privacy": "",
+        "temperature": "",
         "litert_lm": "",
         "text_files": "",
     }
+    if trained.calibration.temperature != 1:
+        shown = {"temperature": f"{trained.calibration.temperature:.4g}"}
+        found["temperature"] = filled("sections/temperature.md", shown)
     if mediapipe:
         names = {
             "mediapipe_files": ", ".join(mediapipe),

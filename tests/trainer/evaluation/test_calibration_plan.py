@@ -9,10 +9,10 @@ from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.calibration_file import (
     Calibration,
+    hash_file,
     run_calibration,
     write_calibration,
 )
-from transbeam.pipeline.records.manifest import sha256
 from transbeam.trainer.calibration.class_logits import ClassLogits
 from transbeam.trainer.evaluation.calibration_plan import (
     CalibrationPlan,
@@ -47,7 +47,7 @@ def plan(weights: Path, *, on_test: bool, has_validation: bool = True):
 
 def store(weights: Path, temperature: float) -> None:
     calibration = Calibration(
-        weights_sha256=sha256(weights), records_sha256="", temperature=temperature
+        weights_sha256=hash_file(weights), records_sha256="", temperature=temperature
     )
     write_calibration(run_calibration(weights.parent), calibration)
 
