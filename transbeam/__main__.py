@@ -190,7 +190,8 @@ RUN = Command(
 def _stages(export: ExportConfig) -> list[str]:
     """Returns the stages of `transbeam run`."""
     # An export with fitted numbers needs the evaluation that fits them.
-    fitting = ["evaluate"] if export.fitted_temperature else []
+    is_fitted = export.fitted_temperature or export.fitted_thresholds
+    fitting = ["evaluate"] if is_fitted else []
     # Without examples there is nothing to predict.
     predicting = ["predict"] if export.examples else []
     return ["data", "train", *fitting, "export", *predicting]

@@ -43,6 +43,7 @@ _AS_BEFORE = {
     "data.accept_incomplete_files": False,
     "export.embedding_pooling": "mean",
     "export.fitted_temperature": False,
+    "export.fitted_thresholds": False,
 }
 
 

@@ -108,6 +108,13 @@ class ExportConfig:
     class changes.
     """
 
+    fitted_thresholds: bool = False
+    """Decide by the thresholds that `transbeam evaluate` fitted to the validation
+    split: one for each label of multi_label_classification, in place of
+    objective.threshold; for span_qa that of having no answer, above which the answer
+    is empty.
+    """
+
     tflite: tuple[Variant, ...] = ("float32", "dynamic_int8")
     """TFLite files to export: float32; float16 at half its size; weight_int8,
     dynamic_int8 (the fastest on a phone's CPU) and int8 (calibrated on the corpus) at a

@@ -5,6 +5,7 @@ the run's folder. An export applies what its configuration asks for, and has a c
 the numbers beside its files.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from transbeam.configs.loader.calibration_file import (
     run_calibration,
     write_calibration,
 )
+from transbeam.configs.schema.objectives.objective import LabelSetObjective
 from transbeam.configs.schema.run import RunConfig
 
 _IN_SAVED_MODEL = f"assets.extra/{CALIBRATION}"
@@ -28,22 +30,47 @@ class AppliedCalibration:
 
     Attributes:
         temperature: The number by which the logits of classes are divided.
+        thresholds: By label, the smallest probability at which the label is assigned,
+            of the probabilities that the export returns; None for the configured one.
+        no_answer_threshold: No answer is returned if the no-answer score exceeds the
+            score of the answer by more than this; None if the best answer is always
+            returned.
         source: The fitted calibration; None if nothing is applied.
     """
 
     temperature: float = 1.0
+    thresholds: Mapping[str, float] | None = None
+    no_answer_threshold: float | None = None
     source: Calibration | None = None
 
+    def label_thresholds(self, objective: LabelSetObjective) -> tuple[float, ...]:
+        """Returns the threshold of each label, in the order of the labels."""
+        if self.thresholds is None:
+            return (objective.threshold,) * len(objective.labels)
+        return tuple(self.thresholds[label] for label in objective.labels)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the numbers that are applied, by name."""
+        thresholds = None if self.thresholds is None else dict(self.thresholds)
+        return {
+            "temperature": self.temperature,
+            "thresholds": thresholds,
+            "no_answer_threshold": self.no_answer_threshold,
+        }
+
     def as_inputs(self) -> dict[str, Any]:
-        """Returns the numbers on which the exported files depend, by their keys."""
-        if self.source is None:
-            return {}
-        return {"calibration.temperature": self.temperature}
+        """Returns what the exported files depend on; empty if nothing is applied."""
+        return {} if self.source is None else {"calibration": self.as_json()}
 
     def write(self, path: Path) -> None:
         """Writes the numbers to a calibration file, if there are any."""
         if self.source is not None:
-            applied = replace(self.source, temperature=self.temperature)
+            applied = replace(
+                self.source,
+                temperature=self.temperature,
+                thresholds=self.thresholds,
+                no_answer_threshold=self.no_answer_threshold,
+            )
             write_calibration(path, applied)
 
     def write_to_saved_model(self, version: Path) -> None:
@@ -52,11 +79,17 @@ class AppliedCalibration:
 
     def __str__(self) -> str:
         """Describes the numbers; empty if nothing is applied."""
-        if self.source is None:
-            return ""
-        if self.temperature == 1:
-            return "no temperature, as none was better on the validation split"
-        return f"logits divided by the temperature {self.temperature:.4g}"
+        parts = []
+        if self.temperature != 1:
+            parts.append(f"logits divided by the temperature {self.temperature:.4g}")
+        if self.thresholds is not None:
+            shown = (f"{label} {x:.3g}" for label, x in self.thresholds.items())
+            parts.append(f"thresholds {', '.join(shown)}")
+        if self.no_answer_threshold is not None:
+            parts.append(f"no-answer threshold {self.no_answer_threshold:.4g}")
+        if self.source is not None and not parts:
+            parts.append("no temperature, as none was better on the validation split")
+        return "; ".join(parts)
 
 
 NOT_CALIBRATED = AppliedCalibration()
@@ -77,23 +110,75 @@ def find_applied_calibration(
         ArtifactError: The configuration asks for fitted numbers, and there are none, or
             those of other weights.
     """
-    if not config.export.fitted_temperature:
+    names = ("fitted_temperature", "fitted_thresholds")
+    keys = [f"export.{name}" for name in names if getattr(config.export, name)]
+    if not keys:
         return NOT_CALIBRATED
-    path, key = run_calibration(run_folder), "export.fitted_temperature"
-    calibration = read_calibration(path, f"Fit it again: {command}")
-    if calibration is None:
+    path = run_calibration(run_folder)
+    fitted = read_calibration(path, f"Fit it again: {command}")
+    if fitted is None:
         raise ArtifactError(
-            f"{path}: there is no such file, and {key} needs it. Fit a calibration to "
-            f"the validation split: {command}"
+            f"{path}: there is no such file, and {' and '.join(keys)} needs it. Fit a "
+            f"calibration to the validation split: {command}"
         )
-    if calibration.weights_sha256 != weights_sha256:
+    if fitted.weights_sha256 != weights_sha256:
         raise ArtifactError(
             f"{path}: was fitted to other weights: their SHA-256 is "
-            f"{calibration.weights_sha256[:12]}…, and that of the exported ones "
+            f"{fitted.weights_sha256[:12]}…, and that of the exported ones "
             f"{weights_sha256[:12]}…. Fit it again: {command}"
         )
-    if calibration.temperature is None:
+    applied = AppliedCalibration(source=fitted)
+    if config.export.fitted_temperature:
+        if fitted.temperature is None:
+            raise ArtifactError(
+                f"{path}: has no temperature, and export.fitted_temperature needs one. "
+                f"Fit it again: {command}"
+            )
+        applied = replace(applied, temperature=fitted.temperature)
+    if config.export.fitted_thresholds:
+        return _with_thresholds(applied, fitted, config, path, command)
+    return applied
+
+
+def _with_thresholds(
+    applied: AppliedCalibration,
+    fitted: Calibration,
+    config: RunConfig,
+    path: Path,
+    command: str,
+) -> AppliedCalibration:
+    """Adds the fitted thresholds to an applied calibration."""
+    objective = config.objective
+    if not isinstance(objective, LabelSetObjective):
+        if fitted.no_answer_threshold is None:
+            raise ArtifactError(
+                f"{path}: has no no-answer threshold, and export.fitted_thresholds "
+                "needs one: it is fitted if the validation split has questions without "
+                f"an answer. Add some, or remove the key; then fit it again: {command}"
+            )
+        return replace(applied, no_answer_threshold=fitted.no_answer_threshold)
+    thresholds = fitted.thresholds or {}
+    if thresholds.keys() != set(objective.labels):
         raise ArtifactError(
-            f"{path}: has no temperature, and {key} needs one. Fit it again: {command}"
+            f"{path}: has thresholds of the labels {', '.join(thresholds) or 'none'}, "
+            f"and those of objective.labels are {', '.join(objective.labels)}. Fit it "
+            f"again: {command}"
         )
-    return AppliedCalibration(calibration.temperature, calibration)
+    scaled = {
+        label: _at_temperature(thresholds[label], applied.temperature)
+        for label in objective.labels
+    }
+    return replace(applied, thresholds=scaled)
+
+
+def _at_temperature(probability: float, temperature: float) -> float:
+    """Returns what a probability becomes if its logit is divided by a temperature.
+
+    Example:
+    >>> round(_at_temperature(0.2, 2.0), 6)  # odds of 1 : 4 become 1 : 2
+    0.333333
+    """
+    if temperature == 1 or probability in (0.0, 1.0):
+        return probability
+    odds = (1 / probability - 1) ** (1 / temperature)
+    return 1 / (1 + odds)

@@ -79,7 +79,7 @@ def publish(
             result = make(trained, building, stage.path)
         result["peak_memory_mb"] = peak.megabytes
         if calibration.source is not None:
-            result["temperature"] = calibration.temperature
+            result |= calibration.as_inputs()
             result["summary"] += f"; {calibration}"
         write_json(building / PARITY, result["parity"])
         save_config(building, config)

@@ -55,7 +55,8 @@ class PooledParityChecker(ABC):
         assert isinstance(objective, LabeledObjective | NumberObjective)
         signature = traits(objective).ids_signature
         assert signature is not None
-        self.answer, self.signature = make_pooled_parity(objective), signature
+        self.answer = make_pooled_parity(objective, trained.calibration)
+        self.signature = signature
         self.tolerance = trained.config.export.tolerance
         self.trained = trained
         self.expected = [self._expect(*one) for one in inputs]

@@ -71,7 +71,8 @@ class PooledTask:
         assert isinstance(objective, LabeledObjective | NumberObjective)
         signature = traits(objective).ids_signature
         assert signature is not None
-        self.answer, self.by_ids = make_pooled_answer(objective), signature
+        self.answer = make_pooled_answer(objective, trained.calibration)
+        self.by_ids = signature
         is_image = isinstance(objective, ImageObjective)
         self.inputs: PooledInputs = (ImageInputs if is_image else TextInputs)(trained)
         self.max_length = self.inputs.max_length

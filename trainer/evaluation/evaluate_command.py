@@ -10,15 +10,12 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.reflection import plain
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.loader.calibration_file import (
-    Calibration,
-    hash_file,
     run_calibration,
     write_calibration,
 )
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     PrefixConfig,
-    SentencePairsConfig,
 )
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.accounting.reading_summary import (
@@ -36,14 +33,15 @@ from transbeam.trainer.calibration.class_logits import (
     calibrated_outputs,
     collect_logits,
 )
-from transbeam.trainer.calibration.split_calibration import (
-    SplitCalibration,
-    calibrate_split,
-)
 from transbeam.trainer.evaluation.bits_per_byte import bits_per_byte
+from transbeam.trainer.evaluation.calibration_findings import (
+    CalibrationFindings,
+    find_calibration,
+)
 from transbeam.trainer.evaluation.calibration_plan import (
     CalibrationPlan,
     plan_calibration,
+    plan_for_export,
 )
 from transbeam.trainer.evaluation.comparison import compare, records_sha256
 from transbeam.trainer.evaluation.error_analysis import (
@@ -162,8 +160,9 @@ def evaluate_run(
         console,
         model,
     )
-    plan = CalibrationPlan(None)
-    if exported is None:
+    if model is not None:
+        plan = plan_for_export(model)
+    else:
         plan = plan_calibration(
             invocation,
             run_model.weights,
@@ -187,6 +186,7 @@ def evaluate_run(
         "left_out": dict(evaluated.left_out),
         **evaluated.reading,
         **evaluation.as_json(),
+        **calibration.as_json(),
     }
     comparison = None
     if exported:
@@ -204,8 +204,6 @@ def evaluate_run(
         }
     if analysis.confusions is not None:
         result["confusions"] = analysis.confusions.as_json()
-    if calibration is not None:
-        result["calibration"] = calibration.as_json()
     save_examples(folder / "errors.jsonl", analysis.examples)
     page = report(
         _title(evaluated, result),
@@ -219,13 +217,11 @@ def evaluate_run(
     )
     write_atomically(folder / "report.html", page)
     write_json(folder / "scores.json", result)
-    if plan.fits and calibration is not None:
-        fitted = Calibration(
-            weights_sha256=hash_file(run_model.weights),
-            records_sha256=result["made_from"]["records"],
-            temperature=calibration.temperature.value,
-        )
-        write_calibration(run_calibration(invocation.run_folder), fitted)
+    if plan.fits:
+        records = result["made_from"]["records"]
+        fitted = calibration.fitted(run_model.weights, records)
+        if fitted is not None:
+            write_calibration(run_calibration(invocation.run_folder), fitted)
     console.say(f"written to {folder}: report.html, scores.json, errors.jsonl")
     return result
 
@@ -250,7 +246,7 @@ def _evaluate(
     evaluated: EvaluationSplit,
     run_model: RunModel,
     plan: CalibrationPlan,
-) -> tuple[Evaluation, ErrorAnalysis, SplitCalibration | None, str]:
+) -> tuple[Evaluation, ErrorAnalysis, CalibrationFindings, str]:
     """Computes metrics, error analysis and calibration, and summarizes them as text."""
     config, console = context.config, context.console
     collectors, logits = make_collectors(config), collect_logits(config.objective)
@@ -277,21 +273,13 @@ def _evaluate(
             scores += f" of the first {len(analysis.answered.answers):,} documents"
         console.result(scores)
         summary += f"; {scores}"
-    calibration, scores = None, {**evaluation.scores, **analysis.scores}
-    if logits:
-        is_pair = isinstance(config.objective, SentencePairsConfig)
-        prefix = "pair_" if is_pair else ""
-        collected = logits.collected()
-        temperature = plan.temperature(collected)
-        calibration = calibrate_split(collected, config.seed, temperature, prefix)
-        scores |= calibration.scores()
-        console.result(format_scores(calibration.scores()))
-        summary += f"; {format_scores(calibration.scores())}"
-        if calibration.after:
-            console.result(str(calibration))
-            summary += f"; {calibration}"
-        elif str(calibration):
-            console.say(str(calibration))
+    calibration = find_calibration(config, plan, logits, analysis.answers)
+    for line in calibration.lines():
+        console.result(line)
+        summary += f"; {line}"
+    if calibration.note:
+        console.say(calibration.note)
+    scores = {**evaluation.scores, **analysis.scores, **calibration.scores()}
     evaluation = replace(evaluation, scores=scores)
     return evaluation, analysis, calibration, summary + unread
 

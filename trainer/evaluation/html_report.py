@@ -9,6 +9,7 @@ import numpy as np
 from transbeam.pipeline.evaluation_set import ValidationDocuments
 from transbeam.pipeline.pages.html_templates import render
 from transbeam.trainer.calibration.split_calibration import SplitCalibration
+from transbeam.trainer.evaluation.calibration_findings import CalibrationFindings
 from transbeam.trainer.evaluation.collectors import Confusions
 from transbeam.trainer.evaluation.comparison import Comparison
 from transbeam.trainer.evaluation.error_analysis import ErrorAnalysis
@@ -19,6 +20,7 @@ from transbeam.trainer.metrics.counts import ClassCounts
 _MOST_EXAMPLES = 40
 _WIDEST_TABLE = 20
 _MOST_PAIRS = 30
+_NOTHING_FITTED = CalibrationFindings()
 
 
 def report(
@@ -29,7 +31,7 @@ def report(
     analysis: ErrorAnalysis,
     held_out: ValidationDocuments,
     comparison: Comparison | None = None,
-    calibration: SplitCalibration | None = None,
+    calibration: CalibrationFindings = _NOTHING_FITTED,
 ) -> str:
     """Renders the page.
 
@@ -41,7 +43,7 @@ def report(
         analysis: Examples and confusions.
         held_out: The evaluated documents; if they are images, the report shows them.
         comparison: For an export, the comparison with the run's own model.
-        calibration: The calibration of the model's probabilities.
+        calibration: The calibration of the model's probabilities, and thresholds.
     """
     columns = ["value", "interval"]
     if comparison is not None:
@@ -64,7 +66,8 @@ def report(
             for name, of in scores.items()
         ],
         confusions=analysis.confusions and _confusions(analysis.confusions),
-        calibration=calibration and _calibration(calibration),
+        calibration=calibration.split and _calibration(calibration.split),
+        thresholds=calibration.thresholds,
         examples=examples(analysis.examples[:_MOST_EXAMPLES], held_out),
         about=facts,
     )

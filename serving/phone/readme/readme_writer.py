@@ -52,7 +52,7 @@ _FILES = {
     "vocab.txt": "the vocabulary as BERT writes it, for other programs",
     "vocab.json": "the vocabulary as GPT-2 writes it, for other programs",
     "merges.txt": "its merges",
-    CALIBRATION: "what was fitted on held-out texts, and is in the files",
+    CALIBRATION: "the temperature and thresholds, fitted on held-out examples",
     CHAT_TEMPLATE_FILE: "how a conversation becomes one text, as a Jinja template",
     "spiece.model": "the vocabulary as SentencePiece writes it, for other programs",
     REPORT: "sizes, times and losses of all variants",
@@ -202,13 +202,10 @@ def _optional(
         "notes": _notes(trained, values) if of_texts else _filled_section("images"),
         "mediapipe": "",
         "mediapipe_privacy": "",
-        "temperature": "",
         "litert_lm": "",
         "text_files": "",
     }
-    if trained.calibration.temperature != 1:
-        shown = {"temperature": f"{trained.calibration.temperature:.4g}"}
-        found["temperature"] = filled("sections/temperature.md", shown)
+    found["fitted"] = _fitted(trained)
     if mediapipe:
         names = {
             "mediapipe_files": ", ".join(mediapipe),
@@ -222,6 +219,22 @@ def _optional(
     if litert_lm:
         names = {"litert_lm_files": ", ".join(litert_lm)}
         found["litert_lm"] = filled("sections/litert_lm.md", names)
+    return found
+
+
+def _fitted(trained: TrainedRun) -> str:
+    """Returns the section on the temperature and the thresholds of the export."""
+    found, calibration = "", trained.calibration
+    if calibration.temperature != 1:
+        shown = {"temperature": f"{calibration.temperature:.4g}"}
+        found += filled("sections/temperature.md", shown)
+    if calibration.thresholds is not None:
+        each = (f"{label} {x:.3g}" for label, x in calibration.thresholds.items())
+        shown = {"thresholds": ", ".join(each)}
+        found += filled("sections/thresholds.md", shown)
+    if calibration.no_answer_threshold is not None:
+        shown = {"threshold": f"{calibration.no_answer_threshold:.4g}"}
+        found += filled("sections/no_answer_threshold.md", shown)
     return found
 
 

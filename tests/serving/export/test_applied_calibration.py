@@ -1,10 +1,13 @@
 """An export applies a fitted calibration of its weights, or is refused."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from tests.serving.conftest import TINY, invocation_of, make_run
 from transbeam.configs.base.errors import ArtifactError, ConfigError
@@ -12,13 +15,22 @@ from transbeam.configs.loader.calibration_file import (
     Calibration,
     hash_file,
     is_calibrated,
+    read_calibration,
     run_calibration,
     write_calibration,
 )
 from transbeam.configs.loader.export_support import check_export
 from transbeam.configs.loader.run_folder import Stage
-from transbeam.configs.schema.objectives.supervised import ClassificationConfig
-from transbeam.serving.base.applied_calibration import find_applied_calibration
+from transbeam.configs.schema.export import ExportConfig
+from transbeam.configs.schema.objectives.supervised import (
+    ClassificationConfig,
+    MultiLabelClassificationConfig,
+    SpanQAConfig,
+)
+from transbeam.serving.base.applied_calibration import (
+    _at_temperature,
+    find_applied_calibration,
+)
 from transbeam.serving.base.trained_run import WEIGHTS, TrainedRun
 from transbeam.serving.export.atomic_publish import publish
 
@@ -62,7 +74,8 @@ def published(run_folder: Path) -> dict:
 def test_it_is_made_again_when_another_temperature_was_fitted(run_folder: Path):
     store(run_folder, 2.5)
     first = published(run_folder)
-    assert first["temperature"] == first["file"]["temperature"] == 2.5
+    assert first["file"]["temperature"] == 2.5
+    assert first["calibration"]["temperature"] == 2.5
     assert first["summary"] == "done; logits divided by the temperature 2.5"
     assert published(run_folder)["skipped"]
     store(run_folder, 3.0)
@@ -109,3 +122,64 @@ def test_a_kind_without_classes_is_refused() -> None:
     masked = replace(TINY, export=replace(TINY.export, fitted_temperature=True))
     with pytest.raises(ConfigError, match="kind=masked has no classes"):
         check_export(masked)
+
+
+def applied(run_folder: Path, config, **fitted):
+    """What an export of a run applies of fitted numbers."""
+    calibration = Calibration(weights_sha256="w", records_sha256="", **fitted)
+    write_calibration(run_calibration(run_folder), calibration)
+    return find_applied_calibration(config, run_folder, "w", "transbeam evaluate a")
+
+
+def label_sets(**export_keys):
+    objective = MultiLabelClassificationConfig(labels=("law", "arts"), threshold=0.3)
+    return replace(TINY, objective=objective, export=ExportConfig(**export_keys))
+
+
+@given(st.floats(0.001, 0.999), st.floats(0.05, 20), st.floats(-20, 20))
+def test_a_temperature_changes_no_decision_of_a_fitted_threshold(
+    threshold: float, temperature: float, logit: float
+) -> None:
+    scaled = _at_temperature(threshold, temperature)
+    assume(abs(logit - math.log(threshold / (1 - threshold))) > 1e-6)
+    decided = 1 / (1 + math.exp(-logit)) >= threshold
+    assert (1 / (1 + math.exp(-logit / temperature)) >= scaled) == decided
+
+
+def test_thresholds_of_labels(tmp_path: Path) -> None:
+    fitted = {"temperature": 2.0, "thresholds": {"arts": 0.2, "law": 0.5}}
+    both = label_sets(fitted_temperature=True, fitted_thresholds=True)
+    found = applied(tmp_path, both, **fitted)
+    # In the order of the labels, of probabilities at the temperature.
+    assert found.label_thresholds(both.objective) == pytest.approx((0.5, 1 / 3))
+    assert "thresholds law 0.5, arts 0.333" in str(found)
+    alone = applied(tmp_path, label_sets(fitted_thresholds=True), **fitted)
+    assert alone.label_thresholds(both.objective) == (0.5, 0.2)
+    assert alone.temperature == 1
+    assert alone.as_inputs() != found.as_inputs()
+    without = applied(tmp_path, label_sets(fitted_temperature=True), **fitted)
+    assert without.label_thresholds(both.objective) == (0.3, 0.3)
+    found.write_to_saved_model(tmp_path / "1")
+    written = read_calibration(tmp_path / "1/assets.extra/calibration.json", "")
+    assert written is not None
+    assert written.thresholds == found.thresholds
+    for thresholds in (None, {"law": 0.5, "sport": 0.5}):
+        with pytest.raises(ArtifactError, match=r"those of .* are law, arts"):
+            applied(tmp_path, both, temperature=2.0, thresholds=thresholds)
+
+
+def test_a_no_answer_threshold(tmp_path: Path) -> None:
+    export = ExportConfig(fitted_thresholds=True)
+    config = replace(TINY, objective=SpanQAConfig(max_question_length=8), export=export)
+    found = applied(tmp_path, config, no_answer_threshold=-0.5)
+    assert found.no_answer_threshold == -0.5
+    assert str(found) == "no-answer threshold -0.5"
+    with pytest.raises(ArtifactError, match="questions without an answer"):
+        applied(tmp_path, config)
+
+
+def test_a_kind_without_thresholds_is_refused() -> None:
+    check_export(label_sets(fitted_temperature=True, fitted_thresholds=True))
+    export = replace(CONFIG.export, fitted_thresholds=True)
+    with pytest.raises(ConfigError, match="kind=classification decides by no"):
+        check_export(replace(CONFIG, export=export))

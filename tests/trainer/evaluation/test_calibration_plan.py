@@ -87,4 +87,4 @@ def test_other_weights_or_no_evaluation_are_named(weights: Path) -> None:
 
 
 def test_an_export_s_probabilities_are_left_as_they_are() -> None:
-    assert CalibrationPlan(None).temperature(LOGITS).value is None
+    assert CalibrationPlan().temperature(LOGITS).value is None

@@ -10,10 +10,10 @@ from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.evaluation_set import ValidationDocuments
 from transbeam.trainer.calibration.class_logits import ClassLogits
 from transbeam.trainer.calibration.split_calibration import (
-    SplitCalibration,
     Temperature,
     calibrate_split,
 )
+from transbeam.trainer.evaluation.calibration_findings import CalibrationFindings
 from transbeam.trainer.evaluation.collectors import Confusions
 from transbeam.trainer.evaluation.error_analysis import ErrorAnalysis
 from transbeam.trainer.evaluation.examples import Example
@@ -56,7 +56,7 @@ class Checked(HTMLParser):
 def page_of(
     labels: tuple[str, ...],
     table: np.ndarray,
-    calibration: SplitCalibration | None = None,
+    calibration: CalibrationFindings | None = None,
 ) -> Checked:
     pixels = Document("", "0.png", 0, label="a", image=bytes(4), image_shape=(2, 2, 1))
     documents = [Document(SPIKED, "a.txt", 7), pixels]
@@ -76,10 +76,8 @@ def page_of(
     }
     findings = ErrorAnalysis(examples=examples, confusions=confusions)
     facts = {"k": "v"}
-    page = report(
-        "A & B", "told", facts, scores, findings, held_out, calibration=calibration
-    )
-    return Checked(page)
+    more = {} if calibration is None else {"calibration": calibration}
+    return Checked(report("A & B", "told", facts, scores, findings, held_out, **more))
 
 
 def test_a_table_of_few_classes() -> None:
@@ -99,7 +97,7 @@ def test_the_reliability_of_probabilities_as_a_picture_and_in_numbers() -> None:
     targets = np.array([0, 0, 0, 1, 0, 1])
     found = ClassLogits(logits, targets, np.arange(6), 6)
     split = calibrate_split(found, 0, Temperature(0.5, "fitted elsewhere"))
-    page = page_of(("no", "yes"), np.eye(2, dtype=np.int64), split)
+    page = page_of(("no", "yes"), np.eye(2, dtype=np.int64), CalibrationFindings(split))
     told = " ".join(page.texts)
     assert "observed frequency" in told  # of the picture's axis
     row = [cell.strip() for cell in page.texts[page.texts.index("0.867 to 0.933") :]]
