@@ -104,6 +104,7 @@ def _build(
         write_warm_up(saved_model, task)
         write_golden(saved_model, make_golden_requests(task, export.dtype))
     write_exported_tokenizer(saved_model, read_tokenizer(run_folder / TOKENIZER).model)
+    trained.calibration.write_to_saved_model(saved_model)
     tflite = {}
     if variants := trained.config.export.tflite:
         console.say(f"converting to TFLite: {', '.join(variants)}")

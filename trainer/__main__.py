@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from transbeam.configs.base.errors import ConfigError
@@ -57,6 +58,19 @@ def _train(arguments: TrainArguments) -> dict[str, Any] | None:
         return train(invocation, seconds=arguments.worker_timeout)
 
 
+def evaluate(invocation: Invocation, **options: Any) -> dict[str, Any]:
+    """Evaluates the model of a run on its validation split.
+
+    Args:
+        invocation: The command.
+        options: See `transbeam.trainer.evaluation.evaluate_command.evaluate_run`.
+    """
+    quiet_import("tensorflow", "tensorflow_text", "keras")
+    from transbeam.trainer.evaluation.evaluate_command import evaluate_run
+
+    return evaluate_run(invocation, **options)
+
+
 def _evaluate(arguments: EvaluateArguments) -> dict[str, Any]:
     if arguments.tasks is not None and (arguments.test or arguments.model):
         other = "--test" if arguments.test else "--model"
@@ -66,15 +80,18 @@ def _evaluate(arguments: EvaluateArguments) -> dict[str, Any]:
         )
     invocation = read_invocation(arguments, with_model=True)
     if arguments.tasks is not None:
-        load_task_file(arguments.tasks)  # errors before the libraries are loaded
+        return _evaluate_tasks(invocation, arguments.tasks)
+    with lock(invocation.run_folder):
+        return evaluate(invocation, on_test=arguments.test, model=arguments.model)
+
+
+def _evaluate_tasks(invocation: Invocation, file: Path) -> dict[str, Any]:
+    load_task_file(file)  # errors before the libraries are loaded
     quiet_import("tensorflow", "tensorflow_text", "keras")
-    from transbeam.trainer.evaluation.evaluate_command import evaluate_run
     from transbeam.trainer.tasks.tasks_command import evaluate_tasks
 
     with lock(invocation.run_folder):
-        if arguments.tasks is not None:
-            return evaluate_tasks(invocation, arguments.tasks)
-        return evaluate_run(invocation, on_test=arguments.test, model=arguments.model)
+        return evaluate_tasks(invocation, file)
 
 
 def _sweep(arguments: SweepArguments) -> dict[str, Any]:

@@ -22,9 +22,11 @@ from transbeam.configs.cli.arguments import (
 )
 from transbeam.configs.cli.commands import Command, run_command
 from transbeam.configs.cli.progress import duration
+from transbeam.configs.loader.calibration_file import is_calibrated
 from transbeam.configs.loader.export_support import check_export
 from transbeam.configs.loader.objective_requirements import check_needs
 from transbeam.configs.loader.run_folder import lock
+from transbeam.configs.schema.export import ExportConfig
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.objectives.traits import input_names, traits
@@ -122,7 +124,6 @@ ROOMS = {
     "loadtest": "serving",
     "deploy": "serving",
 }
-STAGES = ("data", "train", "export", "predict")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -163,8 +164,7 @@ def _run(arguments: JobArguments) -> dict[str, Any]:
     invocation = read_invocation(arguments, with_model=True, rules=rules)
     _refuse_workers(invocation)
     console = invocation.console
-    # Without examples there is nothing to predict.
-    stages = STAGES if invocation.config.export.examples else STAGES[:-1]
+    stages = _stages(invocation.config.export)
     results: dict[str, dict[str, Any]] = {}
     seconds: dict[str, float] = {}
     with lock(invocation.run_folder):
@@ -187,8 +187,21 @@ RUN = Command(
 )
 
 
+def _stages(export: ExportConfig) -> list[str]:
+    """Returns the stages of `transbeam run`."""
+    # An export with fitted numbers needs the evaluation that fits them.
+    is_fitted = export.fitted_temperature or export.fitted_thresholds
+    fitting = ["evaluate"] if is_fitted else []
+    # Without examples there is nothing to predict.
+    predicting = ["predict"] if export.examples else []
+    return ["data", "train", *fitting, "export", *predicting]
+
+
 def _do(stage: str, invocation: Invocation) -> dict[str, Any]:
     """Runs a stage, in a separate process if it needs another Keras backend."""
+    if stage == "evaluate" and is_calibrated(invocation.run_folder):
+        invocation.console.result("skipped: a calibration of this model is there")
+        return {"skipped": True}
     here, wanted = chosen_backend(os.environ), backend_for(stage, os.environ)
     # `data` has processes of its own, and computes nothing with Keras.
     if stage == "data" or wanted in (None, here):

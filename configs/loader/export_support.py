@@ -13,7 +13,10 @@ from transbeam.configs.schema.attention import KernelAttentionConfig
 from transbeam.configs.schema.model import DecoderConfig, Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.configs.schema.objectives.objective import (
+    ClassObjective,
     ImageObjective,
+    LabelSetObjective,
+    SpanObjective,
     TextObjective,
 )
 from transbeam.configs.schema.objectives.supervised import (
@@ -66,6 +69,7 @@ def check_export(run: RunConfig) -> None:
         assert isinstance(run.model, DecoderConfig | Seq2SeqModelConfig)
         _check_cache(run, run.model)
     _check_embedding(run)
+    _check_fitted(run)
     for key in ("litert_lm", "tflite_text", "mediapipe"):
         if getattr(run.export, key) and not run.export.tflite:
             raise ConfigError(
@@ -80,6 +84,24 @@ def check_export(run: RunConfig) -> None:
     if run.export.mediapipe:
         check_mediapipe_task(run)
         _check_mediapipe_tokenizer(run.tokenizer)
+
+
+def _check_fitted(run: RunConfig) -> None:
+    """Checks that fitted numbers which an export needs belong to its objective."""
+    objective = run.objective
+    if run.export.fitted_temperature and not isinstance(objective, ClassObjective):
+        raise ConfigError(
+            f"export.fitted_temperature=True: objective.kind={objective.kind} has no "
+            "classes whose probabilities could be calibrated; expected a kind of "
+            "classification, or sentence_pairs. Remove the key"
+        )
+    has_thresholds = isinstance(objective, LabelSetObjective | SpanObjective)
+    if run.export.fitted_thresholds and not has_thresholds:
+        raise ConfigError(
+            f"export.fitted_thresholds=True: objective.kind={objective.kind} decides "
+            "by no threshold; expected multi_label_classification or span_qa. Remove "
+            "the key"
+        )
 
 
 def _check_embedding(run: RunConfig) -> None:

@@ -39,7 +39,12 @@ __all__ = [
 
 FORMAT = 1
 # Options of later versions, each with the value that keeps the earlier behavior.
-_AS_BEFORE = {"data.accept_incomplete_files": False, "export.embedding_pooling": "mean"}
+_AS_BEFORE = {
+    "data.accept_incomplete_files": False,
+    "export.embedding_pooling": "mean",
+    "export.fitted_temperature": False,
+    "export.fitted_thresholds": False,
+}
 
 
 def fingerprint(inputs: Mapping[str, Any]) -> str:

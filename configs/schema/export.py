@@ -102,6 +102,19 @@ class ExportConfig:
     """Normalize embeddings to length 1, so that dot products are cosine similarities.
     """
 
+    fitted_temperature: bool = False
+    """Divide the logits of classes by the temperature that `transbeam evaluate` fitted
+    to the validation split, so that the probabilities are calibrated. No predicted
+    class changes.
+    """
+
+    fitted_thresholds: bool = False
+    """Decide by the thresholds that `transbeam evaluate` fitted to the validation
+    split: one for each label of multi_label_classification, in place of
+    objective.threshold; for span_qa that of having no answer, above which the answer
+    is empty.
+    """
+
     tflite: tuple[Variant, ...] = ("float32", "dynamic_int8")
     """TFLite files to export: float32; float16 at half its size; weight_int8,
     dynamic_int8 (the fastest on a phone's CPU) and int8 (calibrated on the corpus) at a

@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -22,17 +23,31 @@ def new_figure(height: float) -> "tuple[Figure, Axes]":
     Args:
         height: The figure's height in inches.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.6, height), layout="constrained")
-    axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(GRAY)
-    axes.tick_params(color=GRAY)
-    axes.grid(axis="y", color=GRAY, alpha=0.3, linewidth=0.6)
-    axes.set_axisbelow(True)
+    figure, (axes,) = new_panels([height])
     axes.locator_params(axis="x", integer=True)
     return figure, axes
+
+
+def new_panels(heights: Sequence[float]) -> "tuple[Figure, Sequence[Axes]]":
+    """Returns a figure of a page's width, and axes above each other with one x axis.
+
+    Args:
+        heights: The height of each in inches.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.6, sum(heights)), layout="constrained")
+    grid = figure.subplots(
+        len(heights), squeeze=False, sharex=True, height_ratios=heights
+    )
+    panels: list[Axes] = grid[:, 0].tolist()
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(GRAY)
+        axes.tick_params(color=GRAY)
+        axes.grid(axis="y", color=GRAY, alpha=0.3, linewidth=0.6)
+        axes.set_axisbelow(True)
+    return figure, panels
 
 
 def as_svg(figure: "Figure", what: str) -> Markup:

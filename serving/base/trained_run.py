@@ -26,6 +26,10 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     load_tokenizer,
     tokenizer_fingerprint,
 )
+from transbeam.serving.base.applied_calibration import (
+    NOT_CALIBRATED,
+    AppliedCalibration,
+)
 
 TOKENIZER = "data/tokenizer"
 WEIGHTS = "training/model.weights.h5"
@@ -50,12 +54,15 @@ class TrainedRun:
             training.
         has_head: Whether the head was trained or imported; false if only the encoder
             was imported and the head is newly initialized.
+        calibration: The temperature and thresholds that signatures apply to the
+            model's outputs.
     """
 
     config: RunConfig
     tokenizer: Tokenizer
     model: keras.Model
     has_head: bool = True
+    calibration: AppliedCalibration = NOT_CALIBRATED
 
 
 def load_trained(

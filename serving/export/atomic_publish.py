@@ -1,19 +1,24 @@
 """Builds exports in a temporary folder and publishes them atomically on success."""
 
-import hashlib
 import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from transbeam.configs.base.atomic_files import write_json, writing
 from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.calibration_file import hash_file
 from transbeam.configs.loader.run_folder import Stage, save_config
 from transbeam.configs.loader.yaml_config import flatten
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.system.memory import peak_memory
+from transbeam.serving.base.applied_calibration import (
+    AppliedCalibration,
+    find_applied_calibration,
+)
 from transbeam.serving.base.trained_run import (
     WEIGHTS,
     TrainedRun,
@@ -55,7 +60,7 @@ def publish(
     """
     config, console = invocation.config, invocation.console
     run_folder = invocation.run_folder
-    inputs = _inputs(invocation)
+    inputs, calibration = _inputs(invocation)
     result = stage.result_if_done(inputs)
     if result and all(path.exists() for path in needed):
         console.result(f"skipped: the same model is exported to {stage.path} already")
@@ -64,13 +69,18 @@ def publish(
     for line in stage.differences(inputs):
         console.say(f"re-exported, because {line}")
     console.say("loading the trained model")
-    trained = load_trained(run_folder, config)
+    trained = replace(load_trained(run_folder, config), calibration=calibration)
+    if str(calibration):
+        console.say(str(calibration))
     building = run_folder / f".{stage.path.name}-building"
     shutil.rmtree(building, ignore_errors=True)
     try:
         with peak_memory() as peak:
             result = make(trained, building, stage.path)
         result["peak_memory_mb"] = peak.megabytes
+        if calibration.source is not None:
+            result |= calibration.as_inputs()
+            result["summary"] += f"; {calibration}"
         write_json(building / PARITY, result["parity"])
         save_config(building, config)
         if moved := stage.begin(inputs):
@@ -107,21 +117,22 @@ def input_kind(trained: TrainedRun) -> str:
     return "image" if is_image else "text"
 
 
-def _inputs(invocation: Invocation) -> dict[str, Any]:
-    """Returns everything that the exported files depend on."""
+def _inputs(invocation: Invocation) -> tuple[dict[str, Any], AppliedCalibration]:
+    """Returns everything that the exported files depend on, and their calibration."""
     run_folder, config = invocation.run_folder, invocation.config
     training = training_record(run_folder, config, invocation.command("train"))
     weights = run_folder / WEIGHTS
-    return {
+    checksum = hash_file(weights) if weights.is_file() else "missing"
+    calibration = find_applied_calibration(
+        config, run_folder, checksum, invocation.command("evaluate")
+    )
+    inputs = {
         **flatten(config, "export"),
         "training": training["fingerprint"],
-        "weights_sha256": _sha256(weights) if weights.is_file() else "missing",
+        "weights_sha256": checksum,
+        **calibration.as_inputs(),
     }
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return inputs, calibration
 
 
 def _move_into(building: Path, folder: Path) -> None:

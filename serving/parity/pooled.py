@@ -15,6 +15,7 @@ from transbeam.configs.schema.objectives.objective import (
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.parity.base.keras_outputs import keras_outputs
 from transbeam.serving.parity.base.parity_checks import ParityCheck
 from transbeam.serving.parity.base.pooled_answers import make_pooled_parity
 from transbeam.serving.runtimes.saved_model import AskTexts, Texts
@@ -54,7 +55,8 @@ class PooledParityChecker(ABC):
         assert isinstance(objective, LabeledObjective | NumberObjective)
         signature = traits(objective).ids_signature
         assert signature is not None
-        self.answer, self.signature = make_pooled_parity(objective), signature
+        self.answer = make_pooled_parity(objective, trained.calibration)
+        self.signature = signature
         self.tolerance = trained.config.export.tolerance
         self.trained = trained
         self.expected = [self._expect(*one) for one in inputs]
@@ -101,8 +103,8 @@ class PooledParityChecker(ABC):
         self, given: Mapping[str, Any], inputs: Mapping[str, np.ndarray]
     ) -> PooledExample:
         batch = {name: value[np.newaxis] for name, value in inputs.items()}
-        outputs: Any = self.trained.model(batch, training=False)
-        alone = {name: np.asarray(value)[0] for name, value in outputs.items()}
+        outputs = keras_outputs(self.trained, batch)
+        alone = {name: value[0] for name, value in outputs.items()}
         return PooledExample(given, inputs, self.answer.read(alone))
 
     @staticmethod

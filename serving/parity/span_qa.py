@@ -105,7 +105,7 @@ class SpanQAParityChecker:
         columns = self._columns(self.expected)
         tokens = dict(ask("tokenize", columns))
         answers = ask("serving_default", columns)
-        off = none_off = misplaced = 0.0
+        off = none_off = misplaced = undecided = 0.0
         for row, one in enumerate(self.expected):
             found = {name: column[row] for name, column in answers.items()}
             best = max(window.best(self.longest) for window in one.windows)
@@ -115,13 +115,35 @@ class SpanQAParityChecker:
             none_off = max(none_off, abs(found["no_answer_score"] - least))
             span = one.texts[0][found["start"] : found["end"]]
             misplaced += span.encode() != found["answer"]
+            if one.texts[0][:1].isascii():
+                undecided += self._is_otherwise(found["end"], least - best)
         limit = self.tolerance.saved_model
+        decisions = []
+        if self.trained.calibration.no_answer_threshold is not None:
+            what = "answers that are not as the threshold says"
+            decisions.append(at_most(form, what, undecided, 0))
         return [
             tokens_row(form, tokens, [one.ids for one in self.expected]),
             at_most(form, "score of the answer, largest difference", off, limit),
             at_most(form, "score of no answer, largest difference", none_off, limit),
             at_most(form, "answers that do not stand at their places", misplaced, 0),
+            *decisions,
         ]
+
+    def _is_otherwise(self, end: int, difference: float) -> bool:
+        """Returns whether an export decides otherwise about having an answer.
+
+        Args:
+            end: The end of the export's answer; 0 for no answer. Answers end later,
+                except one that is a part of the bytes of the context's first character.
+            difference: Keras's no-answer score minus the score of its best answer.
+        """
+        threshold = self.trained.calibration.no_answer_threshold
+        # Two scores may each be off by the tolerance.
+        near = 2 * self.tolerance.saved_model
+        if threshold is None or abs(difference - threshold) <= near:
+            return False
+        return (end == 0) != (difference > threshold)
 
     def phone_rows(
         self, form: str, variant: str, model: TFLiteRunner

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +13,7 @@ from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.pipeline.tokenizers.base.text_frame import frame_of_run
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.framing import frame_texts
+from transbeam.serving.parity.base.keras_outputs import keras_outputs
 from transbeam.serving.parity.base.parity_checks import (
     ParityCheck,
     at_most,
@@ -143,7 +143,7 @@ class _WordReader:
     """Runs the Keras model on each text separately, row by row."""
 
     def __init__(self, trained: TrainedRun, answer: AnswerParity):
-        self.tokenizer, self.model = trained.tokenizer, trained.model
+        self.trained, self.tokenizer = trained, trained.tokenizer
         self.answer = answer
         self.frame = frame_of_run(trained.config, trained.tokenizer.special)
         self.room = trained.config.model.max_sequence_length - self.frame.size()
@@ -164,8 +164,8 @@ class _WordReader:
 
     def _ask(self, row: np.ndarray, begins: list[int]) -> np.ndarray:
         batch = {name: x[np.newaxis] for name, x in row_inputs(row).items()}
-        outputs: Any = self.model(batch, training=False)
-        alone = {name: np.asarray(value)[0] for name, value in outputs.items()}
+        outputs = keras_outputs(self.trained, batch)
+        alone = {name: value[0] for name, value in outputs.items()}
         return self.answer.read(_at(alone, begins))
 
     def _pieces(self, word: bytes, index: int) -> list[int]:

@@ -1,5 +1,6 @@
 """Signatures of models with one prediction per input."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -39,8 +40,8 @@ class PooledInputs(Protocol):
         """The model's inputs, and outputs of `serving_default` besides predictions."""
         ...
 
-    def ask(self, *tensors: tf.Tensor) -> dict[str, Any]:
-        """The model's outputs."""
+    def ask(self, *tensors: tf.Tensor) -> Mapping[str, Any]:
+        """The model's outputs, their logits divided by the export's temperature."""
         ...
 
     def parse(self, examples: tf.Tensor) -> list[tf.Tensor]:
@@ -57,7 +58,8 @@ class PooledTask:
       (B,) → the prediction; for texts also `truncated` bool (B,).
     - `classify` or `regress`: `inputs`, serialized `tf.train.Example`s with these
       features → the response of TF Serving's Classify or Regress method.
-    - `classify_ids`, `regress_pixels` and so on: ids or pixels → the model's scores.
+    - `classify_ids`, `regress_pixels` and so on: ids or pixels → the model's scores;
+      logits are divided by the temperature, if the export applies one.
     - the signatures of `TextInputs` or `ImageInputs`.
 
     Args:
@@ -69,7 +71,8 @@ class PooledTask:
         assert isinstance(objective, LabeledObjective | NumberObjective)
         signature = traits(objective).ids_signature
         assert signature is not None
-        self.answer, self.by_ids = make_pooled_answer(objective), signature
+        self.answer = make_pooled_answer(objective, trained.calibration)
+        self.by_ids = signature
         is_image = isinstance(objective, ImageObjective)
         self.inputs: PooledInputs = (ImageInputs if is_image else TextInputs)(trained)
         self.max_length = self.inputs.max_length

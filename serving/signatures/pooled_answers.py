@@ -11,6 +11,10 @@ from transbeam.configs.schema.objectives.objective import (
     LabelSetObjective,
     NumberObjective,
 )
+from transbeam.serving.base.applied_calibration import (
+    NOT_CALIBRATED,
+    AppliedCalibration,
+)
 
 
 class PooledAnswer(Protocol):
@@ -77,19 +81,20 @@ class LabelSetAnswer:
 
     Args:
         labels: Names of the labels, by id.
-        threshold: The smallest probability at which a label applies.
+        thresholds: The smallest probability at which each label applies.
     """
 
     method = "classify"
 
-    def __init__(self, labels: Sequence[str], threshold: float):
-        self.labels, self.threshold = labels, threshold
+    def __init__(self, labels: Sequence[str], thresholds: Sequence[float]):
+        self.labels, self.thresholds = labels, thresholds
 
     def default_outputs(self, outputs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
         scores = tf.sigmoid(outputs["logits"])  # (B, C)
         labels = tf.constant(self.labels)
         order = tf.argsort(scores, axis=1, direction="DESCENDING", stable=True)
-        applies = tf.gather(scores, order, axis=1, batch_dims=1) >= self.threshold
+        applies = scores >= tf.constant(self.thresholds, scores.dtype)
+        applies = tf.gather(applies, order, axis=1, batch_dims=1)
         return {
             "labels": tf.where(applies, tf.gather(labels, order), ""),
             "classes": tf.broadcast_to(labels, tf.shape(scores)),
@@ -119,8 +124,15 @@ class NumberAnswer:
         return {"outputs": outputs["score"]}
 
 
-def make_pooled_answer(objective: LabeledObjective | NumberObjective) -> PooledAnswer:
+def make_pooled_answer(
+    objective: LabeledObjective | NumberObjective,
+    calibration: AppliedCalibration = NOT_CALIBRATED,
+) -> PooledAnswer:
     """Makes the output converter of an objective with one prediction per input.
+
+    Args:
+        objective: The objective.
+        calibration: The calibration that the export applies; it may have thresholds.
 
     Example:
     >>> from transbeam.configs.schema.objectives.supervised import RegressionConfig
@@ -128,7 +140,8 @@ def make_pooled_answer(objective: LabeledObjective | NumberObjective) -> PooledA
     'regress'
     """
     if isinstance(objective, LabelSetObjective):
-        return LabelSetAnswer(objective.labels, objective.threshold)
+        thresholds = calibration.label_thresholds(objective)
+        return LabelSetAnswer(objective.labels, thresholds)
     if isinstance(objective, ChoiceObjective):
         return ChoiceAnswer(objective.labels)
     if isinstance(objective, NumberObjective):

@@ -63,9 +63,10 @@ class SpanQATask:
       points; `score` float32 (B,), the sum of its start and end logits;
       `no_answer_score` float32 (B,), the minimum over windows of the sum of the start
       and end logits at the first position. A model trained with unanswerable questions
-      predicts no answer if `no_answer_score` exceeds `score`. `truncated` bool (B,),
-      whether the question was cut. For an empty context the answer is `""` and its
-      score -1e30.
+      predicts no answer if `no_answer_score` exceeds `score`; an export with a
+      no-answer threshold then returns the answer `""` itself, if `no_answer_score`
+      exceeds `score` by more than the threshold. `truncated` bool (B,), whether the
+      question was cut. For an empty context the answer is `""` and its score -1e30.
     - `read_ids`: ids, a window per row → `start_logits` and `end_logits` float32 (B,
       T).
     - `tokenize`: `question` and `context` → `token_ids` int32 (B, T) and `length` (B,),
@@ -133,7 +134,9 @@ class SpanQATask:
         stretch = CharSpan(
             tf.gather(found.first, best), tf.gather(found.last, best) + 1
         )
-        some = score > NEVER / 2
+        exists = score > NEVER / 2
+        threshold = self.trained.calibration.no_answer_threshold
+        some = exists if threshold is None else exists & (none - score <= threshold)
         nothing = tf.zeros([batch], tf.int32)
         stretch = CharSpan(*(tf.where(some, edge, nothing) for edge in stretch))
         places = character_spans(context, texts, stretch, self.tokenizer)
@@ -145,7 +148,7 @@ class SpanQATask:
             "answer": span,
             "start": places.begin,
             "end": places.end,
-            "score": tf.where(some, score, NEVER),
+            "score": tf.where(exists, score, NEVER),
             "no_answer_score": none,
             "truncated": questions.row_lengths() > self.objective.max_question_length,
         }

@@ -1,5 +1,6 @@
 """Signatures of models with one answer for each word of a text."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -17,6 +18,7 @@ from transbeam.pipeline.tokenizers.base.text_frame import frame_of_run
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
+from transbeam.serving.signatures.base.logit_scaling import scale_logits
 from transbeam.serving.signatures.word_answers import changes, make_word_answer
 from transbeam.serving.text_ops.row_blocks import in_blocks
 from transbeam.serving.text_ops.text_encoder import TextEncoder
@@ -60,7 +62,8 @@ class WordsTask:
       derived from the answers, such as entities.
     - `tag_words` and so on: `words`, string (B, W), padded with `""` → the answers.
     - `tag_ids` and so on: ids → the model's scores (B, T, ...); the scores at a word's
-      first token are those of the word.
+      first token are those of the word. Logits are divided by the temperature, if the
+      export applies one.
     - `tokenize`: `text` → `token_ids` int32 (B, T), without special tokens; `word_ids`
       int32 (B, T), the word index of each token; `length` int32 (B,).
 
@@ -125,10 +128,10 @@ class WordsTask:
         found = self.answer.word_outputs(ragged, self._answer(ragged))
         return {name: column.to_tensor(shape=shape) for name, column in found.items()}
 
-    def ask(self, token_ids: tf.Tensor, padding_mask: tf.Tensor) -> dict[str, Any]:
+    def ask(self, token_ids: tf.Tensor, padding_mask: tf.Tensor) -> Mapping[str, Any]:
         """Computes the model's outputs for rows of ids."""
         inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
-        return self.model(inputs, training=False)
+        return scale_logits(self.trained, self.model(inputs, training=False))
 
     def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `tokenize`."""

@@ -12,14 +12,14 @@ from transbeam.configs.schema.objectives.traits import TRAITS
 from transbeam.configs.schema.table_sources import ColumnsConfig
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.sources.readers.table_rows import row_document
-from transbeam.serving.phone.readme.sample_templates import LANGUAGES, USES
+from transbeam.serving.phone.readme.sample_templates import LABEL_SET, LANGUAGES, USES
 from transbeam.serving.predict.formatting.formatters import formatter_of_outputs
 
 README = files("transbeam.serving.phone.readme")
 TEMPLATES = README / "templates/uses"
 CODE = (README / "code_samples.py").read_text("utf-8")
 ACTIVATIONS = {row.activation for row in TRAITS.values()} - {None}
-SAMPLES = {*USES.values(), *ACTIVATIONS}
+SAMPLES = {*USES.values(), LABEL_SET, *ACTIVATIONS}
 
 
 @pytest.mark.parametrize("kind", TRAITS)

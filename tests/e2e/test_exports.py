@@ -5,9 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import transbeam
 from tests.small_run import WORDS
+from transbeam.serving.base.trained_run import load_trained
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 CONFIG = """
 name: labelled
@@ -190,6 +193,61 @@ def test_pairs(tmp_path: Path, monkeypatch, capsys):
     export = ["--model", "runs/labelled/export/saved_model"]
     assert transbeam.main(["evaluate", "a.yaml", *export]) == 2
     assert "Leave --model out" in capsys.readouterr().err
+
+
+@pytest.mark.thorough(
+    instead="test_probabilities_and_logits_of_each_kind, "
+    "test_a_test_set_is_scored_with_it, "
+    "test_thresholds_of_labels"
+)
+@pytest.mark.parametrize("kind", ["classification", "multi_label_classification"])
+def test_fitted_numbers_from_the_evaluation_to_the_answers(
+    kind: str, tmp_path: Path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows()))
+    text = CONFIG.replace("COLUMNS", ONE).replace("OBJECTIVE", f"{{{CHOICE % kind}}}")
+    for place, content in zip(("TOKENIZER", "KIND"), ENCODER, strict=True):
+        text = text.replace(place, content)
+    fitted = "  fitted_temperature: true\n"
+    if kind.startswith("multi"):
+        fitted += "  fitted_thresholds: true\n"
+    Path("a.yaml").write_text(text.replace("EXAMPLE", "the loss") + fitted)
+    assert transbeam.main(["run", "a.yaml", "--json", "--quiet"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert all(row["passed"] for row in result["export"]["parity"])
+    applied = result["export"]["calibration"]
+    measured = result["evaluate"]["calibration"]
+    assert applied["temperature"] == measured["temperature"]
+
+    # The answers are those of the weights, divided by the temperature.
+    trained = load_trained(Path("runs/labelled"))
+    task = make_signature_task(trained)
+    inputs, _ = task.inputs.read(tf.constant(["the loss"]))
+    named = dict(zip(task.inputs.id_inputs, inputs, strict=True))
+    logits = trained.model(named, training=False)["logits"].numpy()[0]
+    odds = np.exp(logits.astype(np.float64) / applied["temperature"])
+    is_set = kind.startswith("multi")
+    expected = odds / (1 + odds) if is_set else odds / odds.sum()
+    (example,) = result["predict"]["predictions"]
+    found = {one["label"]: one["score"] for one in example["classes"]}
+    assert [found[label] for label in "012"] == pytest.approx(expected.tolist(), 1e-4)
+    if is_set:
+        thresholds = applied["thresholds"]
+        assert set(example["labels"]) == {
+            label for label in found if found[label] >= thresholds[label]
+        }
+
+    # And the export is as well calibrated as the evaluation says.
+    after = measured["nats"].get("after", measured["nats"]["before"])
+    for form in ("saved_model", "tflite/model_float32.tflite"):
+        own = evaluated(capsys, "--model", f"runs/labelled/export/{form}")
+        assert own["calibration"]["nats"]["before"] == pytest.approx(after, abs=1e-5)
+        if is_set:
+            assert own["thresholds"]["fitted"] == pytest.approx(thresholds)
+            assert (
+                own["thresholds"]["after"] == result["evaluate"]["thresholds"]["after"]
+            )
 
 
 def evaluated(capsys, *words: str) -> dict:

@@ -19,6 +19,10 @@ from tests.finished_runs import runs_before_tasks, trained_run
 from tests.small_run import WORDS
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.calibration_file import (
+    read_calibration,
+    run_calibration,
+)
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
@@ -267,6 +271,13 @@ def test_twin(name: str, tmp_path: Path, monkeypatch) -> None:
         assert counts.sum() == evaluation["predictions"]
         accuracy = evaluation["scores"]["accuracy"]["score"]
         assert np.isclose(counts.trace() / counts.sum(), accuracy)
+        assert 0 <= evaluation["scores"]["calibration_error"]["score"] <= 1
+        bins = evaluation["calibration"]["bins"]["before"]
+        assert sum(row["count"] for row in bins) == evaluation["predictions"]
+        if not has_test:
+            fitted = read_calibration(run_calibration(invocation.run_folder), "")
+            assert fitted is not None
+            assert fitted.temperature == evaluation["calibration"]["temperature"]
     scores = yaml.safe_load((TASKS / f"{name}.yaml").read_text("utf-8"))
     for score in scores.get("evaluation", {}).get("text_scores", ()):
         assert any(found.startswith(score) for found in evaluation["scores"]), score

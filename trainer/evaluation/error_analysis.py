@@ -20,6 +20,7 @@ from transbeam.configs.schema.objectives.objective import (
     WordsObjective,
 )
 from transbeam.configs.schema.run import RunConfig
+from transbeam.trainer.calibration.threshold_comparison import AnswerStatistics
 from transbeam.trainer.evaluation.collectors import (
     Confusions,
     CostsByDocument,
@@ -65,12 +66,14 @@ class ErrorAnalysis:
         examples: The model's worst examples.
         confusions: The confusion matrix of classes or tags.
         answered: The texts that the model generated.
+        answers: Statistics of the answers to questions.
     """
 
     scores: Mapping[str, Interval] = field(default_factory=dict)
     examples: Sequence[Example] = ()
     confusions: Confusions | None = None
     answered: Answered | None = None
+    answers: AnswerStatistics | None = None
 
 
 def make_collectors(config: RunConfig) -> tuple[Collector, ...]:
@@ -151,18 +154,20 @@ def _analyze_questions(
         outputs, on_host(batches), config.evaluation.max_answer_length
     )
     golds = [[a["text"] for a in answers] for answers in held_out.values("answers")]
-    first, last = best_of_windows(
-        windows,
-        index.first_document(),
-        len(held_out),
-        may_be_none=not all(golds),
-    )
-    answers = answer_texts(held_out.texts(), first, last, context.tokenizer)
+    best = best_of_windows(windows, index.first_document(), len(held_out))
+    texts = answer_texts(held_out.texts(), *best.spans(None), context.tokenizer)
     metric = SpanAnswerScores()
-    statistics = metric.statistics(answers, golds)
-    scores = intervals(statistics, metric.scores, config.seed)
-    right = statistics[:, 0] > 0
-    most = config.evaluation.errors
-    return ErrorAnalysis(
-        scores, question_examples(answers, right, nats, held_out, most)
+    threshold = None if all(golds) else 0.0
+    answers = AnswerStatistics(
+        metric.statistics(texts, golds),
+        metric.statistics([""] * len(texts), golds),
+        best.difference,
+        threshold,
     )
+    statistics = answers.at(threshold)
+    scores = intervals(statistics, metric.scores, config.seed)
+    right, most = statistics[:, 0] > 0, config.evaluation.errors
+    is_answered = best.spans(threshold)[0] >= 0
+    predicted = [t if has else "" for t, has in zip(texts, is_answered, strict=True)]
+    examples = question_examples(predicted, right, nats, held_out, most)
+    return ErrorAnalysis(scores, examples, answers=answers)

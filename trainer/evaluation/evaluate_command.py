@@ -9,6 +9,10 @@ from transbeam.configs.base.atomic_files import write_atomically, write_json, wr
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.reflection import plain
 from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.calibration_file import (
+    run_calibration,
+    write_calibration,
+)
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     PrefixConfig,
@@ -25,7 +29,20 @@ from transbeam.pipeline.evaluation_set import (
 )
 from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.trainer.calibration.class_logits import (
+    calibrated_outputs,
+    collect_logits,
+)
 from transbeam.trainer.evaluation.bits_per_byte import bits_per_byte
+from transbeam.trainer.evaluation.calibration_findings import (
+    CalibrationFindings,
+    find_calibration,
+)
+from transbeam.trainer.evaluation.calibration_plan import (
+    CalibrationPlan,
+    plan_calibration,
+    plan_for_export,
+)
 from transbeam.trainer.evaluation.comparison import compare, records_sha256
 from transbeam.trainer.evaluation.error_analysis import (
     ErrorAnalysis,
@@ -143,8 +160,18 @@ def evaluate_run(
         console,
         model,
     )
-    evaluation, analysis, summary = _evaluate(context, exported, evaluated, run_model)
-    evaluation = replace(evaluation, scores={**evaluation.scores, **analysis.scores})
+    if model is not None:
+        plan = plan_for_export(model)
+    else:
+        plan = plan_calibration(
+            invocation,
+            run_model.weights,
+            on_test=on_test,
+            has_validation=evaluated.manifest.has_validation,
+        )
+    evaluation, analysis, calibration, summary = _evaluate(
+        context, exported, evaluated, run_model, plan
+    )
 
     # 3. Files of the evaluation.
     result: dict[str, Any] = {
@@ -159,6 +186,7 @@ def evaluate_run(
         "left_out": dict(evaluated.left_out),
         **evaluated.reading,
         **evaluation.as_json(),
+        **calibration.as_json(),
     }
     comparison = None
     if exported:
@@ -185,9 +213,15 @@ def evaluate_run(
         analysis,
         held_out,
         comparison,
+        calibration,
     )
     write_atomically(folder / "report.html", page)
     write_json(folder / "scores.json", result)
+    if plan.fits:
+        records = result["made_from"]["records"]
+        fitted = calibration.fitted(run_model.weights, records)
+        if fitted is not None:
+            write_calibration(run_calibration(invocation.run_folder), fitted)
     console.say(f"written to {folder}: report.html, scores.json, errors.jsonl")
     return result
 
@@ -211,21 +245,23 @@ def _evaluate(
     exported: Forward | None,
     evaluated: EvaluationSplit,
     run_model: RunModel,
-) -> tuple[Evaluation, ErrorAnalysis, str]:
-    """Computes target metrics and the error analysis, and summarizes both as text."""
+    plan: CalibrationPlan,
+) -> tuple[Evaluation, ErrorAnalysis, CalibrationFindings, str]:
+    """Computes metrics, error analysis and calibration, and summarizes them as text."""
     config, console = context.config, context.console
-    collectors = make_collectors(config)
+    collectors, logits = make_collectors(config), collect_logits(config.objective)
+    loss = make_loss(config, calibrated_outputs(config.objective))
     bits = None
     if isinstance(config.objective, CausalConfig | PrefixConfig):
         texts = context.held_out.texts()
         bits = bits_per_byte(config.objective, context.tokenizer, texts)
     evaluation = evaluate_split(
         config,
-        exported or build_evaluation(context.model, make_loss(config)),
+        exported or build_evaluation(context.model, loss),
         context.manifest,
         dynamic_masking(config, run_model.texts),
         (bits,) if bits else (),
-        collectors,
+        (*collectors, logits) if logits else collectors,
     )
     summary = describe(evaluation, evaluated.measured_on)
     unread = not_read(evaluated.reading)
@@ -237,7 +273,15 @@ def _evaluate(
             scores += f" of the first {len(analysis.answered.answers):,} documents"
         console.result(scores)
         summary += f"; {scores}"
-    return evaluation, analysis, summary + unread
+    calibration = find_calibration(config, plan, logits, analysis.answers)
+    for line in calibration.lines():
+        console.result(line)
+        summary += f"; {line}"
+    if calibration.note:
+        console.say(calibration.note)
+    scores = {**evaluation.scores, **analysis.scores, **calibration.scores()}
+    evaluation = replace(evaluation, scores=scores)
+    return evaluation, analysis, calibration, summary + unread
 
 
 def _test(

@@ -23,6 +23,7 @@ from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.evaluation_set import ValidationDocuments
+from transbeam.trainer.calibration.class_logits import calibrated_outputs
 from transbeam.trainer.evaluation.evaluation_loop import Forward
 from transbeam.trainer.evaluation.exported_signature import (
     Arrays,
@@ -67,7 +68,8 @@ def build_exported(path: Path, config: RunConfig, vocabulary_size: int) -> Forwa
         ArtifactError: The export cannot be loaded, or has no signature with the outputs
             that the objective's metrics need.
     """
-    outputs_of, loss = outputs_by(path, config, vocabulary_size), make_loss(config)
+    outputs_of = outputs_by(path, config, vocabulary_size)
+    loss = make_loss(config, calibrated_outputs(config.objective))
     return lambda batch: loss.answers(outputs_of(batch), batch)
 
 

@@ -8,6 +8,8 @@ import numpy as np
 
 from transbeam.pipeline.evaluation_set import ValidationDocuments
 from transbeam.pipeline.pages.html_templates import render
+from transbeam.trainer.calibration.split_calibration import SplitCalibration
+from transbeam.trainer.evaluation.calibration_findings import CalibrationFindings
 from transbeam.trainer.evaluation.collectors import Confusions
 from transbeam.trainer.evaluation.comparison import Comparison
 from transbeam.trainer.evaluation.error_analysis import ErrorAnalysis
@@ -18,6 +20,7 @@ from transbeam.trainer.metrics.counts import ClassCounts
 _MOST_EXAMPLES = 40
 _WIDEST_TABLE = 20
 _MOST_PAIRS = 30
+_NOTHING_FITTED = CalibrationFindings()
 
 
 def report(
@@ -28,6 +31,7 @@ def report(
     analysis: ErrorAnalysis,
     held_out: ValidationDocuments,
     comparison: Comparison | None = None,
+    calibration: CalibrationFindings = _NOTHING_FITTED,
 ) -> str:
     """Renders the page.
 
@@ -39,6 +43,7 @@ def report(
         analysis: Examples and confusions.
         held_out: The evaluated documents; if they are images, the report shows them.
         comparison: For an export, the comparison with the run's own model.
+        calibration: The calibration of the model's probabilities, and thresholds.
     """
     columns = ["value", "interval"]
     if comparison is not None:
@@ -61,6 +66,8 @@ def report(
             for name, of in scores.items()
         ],
         confusions=analysis.confusions and _confusions(analysis.confusions),
+        calibration=calibration.split and _calibration(calibration.split),
+        thresholds=calibration.thresholds,
         examples=examples(analysis.examples[:_MOST_EXAMPLES], held_out),
         about=facts,
     )
@@ -96,6 +103,7 @@ _ENDS = {
     "perplexity": None,
     "nats_per_token": None,
     "bits_per_byte": None,
+    "brier_score": None,
     "mse": None,
     "mae": None,
 }
@@ -107,6 +115,33 @@ def _bar(name: str, of: Interval) -> tuple[float, float, float] | None:
     if end is None or not np.isfinite([*of]).all() or of.low < 0:
         return None
     return 200 * of.low / end, 200 * of.high / end, 200 * of.score / end
+
+
+def _calibration(found: SplitCalibration) -> dict[str, Any]:
+    return {
+        "event": found.event,
+        "note": str(found),
+        "diagram": found.diagram(),
+        "tables": {
+            name: _bins(quality.rows()) for name, quality in found.qualities().items()
+        },
+    }
+
+
+def _bins(rows: Sequence[Mapping[str, float]]) -> list[tuple[str, list[str]]]:
+    """Formats the bins of a reliability diagram that are not empty."""
+    return [
+        (f"{number / len(rows):.3f} to {(number + 1) / len(rows):.3f}", _bin(row))
+        for number, row in enumerate(rows)
+        if row["count"]
+    ]
+
+
+def _bin(row: Mapping[str, float]) -> list[str]:
+    """Formats the numbers of a bin of a reliability diagram."""
+    ends = f"{row['frequency_low']:.3f} to {row['frequency_high']:.3f}"
+    means = (f"{row[name]:.3f}" for name in ("probability", "frequency"))
+    return [f"{row['count']:,}", *means, ends]
 
 
 def _confusions(found: Confusions) -> dict[str, Any]:

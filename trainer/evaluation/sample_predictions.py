@@ -186,15 +186,9 @@ def _answered(context: EvaluationContext, count: int) -> list[Example]:
     documents = context.document_index().first_document()[: len(windows.score)]
     numbers, question = np.unique(documents, return_inverse=True)
     shown = [held_out.one(number) for number in numbers.tolist()]
-    first, last = best_of_windows(
-        windows,
-        question,
-        len(numbers),
-        may_be_none=not all(one["answers"] for one in shown),
-    )
-    answers = answer_texts(
-        [one["text"] for one in shown], first, last, context.tokenizer
-    )
+    found = best_of_windows(windows, question, len(numbers))
+    spans = found.spans(None if all(one["answers"] for one in shown) else 0.0)
+    answers = answer_texts([one["text"] for one in shown], *spans, context.tokenizer)
     return [
         make_example(
             held_out,

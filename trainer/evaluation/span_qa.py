@@ -78,32 +78,52 @@ def read_windows(
     return AnswerWindows(*map(np.concatenate, zip(*found, strict=True)))
 
 
+@dataclass(frozen=True)
+class BestAnswers:
+    """The best answer to each question over its windows; all arrays (Q,).
+
+    Attributes:
+        first: int64. The answer's first token, by its index in the whole text.
+        last: int64. Its last token.
+        difference: float64. The lowest no-answer score of the question's windows, minus
+            the score of its best answer.
+    """
+
+    first: np.ndarray
+    last: np.ndarray
+    difference: np.ndarray
+
+    def spans(self, threshold: float | None) -> tuple[np.ndarray, np.ndarray]:
+        """First and last tokens of the predictions, -1 for no answer.
+
+        Args:
+            threshold: No answer is predicted if the difference exceeds it, so at 0 if
+                the no-answer score of every window is higher than the best answer's;
+                None if every question has an answer.
+        """
+        first, last = self.first.copy(), self.last.copy()
+        if threshold is not None:
+            none = self.difference > threshold
+            first[none] = last[none] = -1
+        return first, last
+
+
 def best_of_windows(
-    windows: AnswerWindows, question: np.ndarray, count: int, *, may_be_none: bool
-) -> tuple[np.ndarray, np.ndarray]:
+    windows: AnswerWindows, question: np.ndarray, count: int
+) -> BestAnswers:
     """Selects the best answer to each question over its windows.
 
     Args:
         windows: The best answer in each window.
         question: int64 (R,). The question of each window.
         count: Number of questions; each of them has at least one window.
-        may_be_none: If true, a question may have no answer. No answer is predicted if
-            the no-answer score of every window of the question is higher than the score
-            of its best answer.
-
-    Returns:
-        Two int64 arrays (count,): the index of the answer's first token and of its last
-        token in the whole text; -1 for no answer.
     """
     order = np.lexsort((-windows.score, question))
     best = order[np.searchsorted(question[order], np.arange(count))]
-    first, last = windows.first[best].copy(), windows.last[best].copy()
-    if may_be_none:
-        least = np.full(count, np.inf)
-        np.minimum.at(least, question, windows.none)
-        none = least > windows.score[best]
-        first[none] = last[none] = -1
-    return first, last
+    least = np.full(count, np.inf)
+    np.minimum.at(least, question, windows.none)
+    difference = least - windows.score[best]
+    return BestAnswers(windows.first[best], windows.last[best], difference)
 
 
 def answer_texts(

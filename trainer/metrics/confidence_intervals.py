@@ -9,7 +9,7 @@ drawn; so statistics are computed only once per unit. The variance between train
 is not included: measuring it takes several seeds.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +42,7 @@ def intervals(
     seed: int,
     resamples: int = 1000,
     confidence: float = 0.95,
+    distances: Collection[str] = (),
 ) -> dict[str, Interval]:
     """Computes percentile intervals of every score of a metric.
 
@@ -52,6 +53,12 @@ def intervals(
         resamples: Number of resamples of `n` units.
         confidence: The share of the resamples' scores inside the interval. Resamples
             without a finite score, such as a mean of no tokens, are left out.
+        distances: Names of scores that are distances: sums of absolute values of
+            differences. Chance increases a distance, in a resample more than in the
+            sample, so the percentiles of resamples are too large. The interval of a
+            distance is reflected at the score, which subtracts this increase
+            ([Davison and Hinkley, 1997](https://doi.org/10.1017/CBO9780511802843),
+            section 5.2: the basic bootstrap interval).
 
     Returns:
         An interval for each score; its ends are NaN if the score is not finite.
@@ -70,9 +77,13 @@ def intervals(
     draws = _draws(len(statistics), seed, resamples)
     whole = scores(statistics.sum(axis=0))
     drawn = scores(np.concatenate([counts @ statistics for counts in draws]))
-    return {
+    found = {
         name: _interval(score.item(), drawn[name], confidence)
         for name, score in whole.items()
+    }
+    return {
+        name: _reflected(interval) if name in distances else interval
+        for name, interval in found.items()
     }
 
 
@@ -192,3 +203,9 @@ def _interval(score: float, drawn: np.ndarray, confidence: float) -> Interval:
     tail = (1 - confidence) / 2
     low, high = np.quantile(drawn, [tail, 1 - tail]).tolist()
     return Interval(score, low, high)
+
+
+def _reflected(of: Interval) -> Interval:
+    """Reflects the interval of a distance at the score, which it always contains."""
+    low, high = 2 * of.score - of.high, 2 * of.score - of.low
+    return Interval(of.score, min(max(low, 0.0), of.score), max(high, of.score))

@@ -36,11 +36,14 @@ class Loss:
         z_loss: Coefficient of the squared logarithm of the softmax's denominator,
             which keeps logits from drifting
             ([Chowdhery et al., 2022](https://arxiv.org/abs/2204.02311), section 5).
+        logits_of: The outputs of which `answers` also returns the logits. Those of a
+            vocabulary would take more memory than all else.
     """
 
     targets: tuple[Target, ...]
     label_smoothing: float = 0.0
     z_loss: float = 0.0
+    logits_of: frozenset[str] = frozenset()
 
     @property
     def reads_scores(self) -> bool:
@@ -133,9 +136,9 @@ class Loss:
         Returns:
             For each target, by output: `guesses`, the predictions, of the targets'
             shape, int32 for classes and float32 for numbers; `costs`, the loss of each
-            target, float32 of this shape, without smoothing or z-loss; and sums over
-            each record, float32 `(B,)`: `cost`, `count`, and `correct` or
-            `absolute_error`.
+            target, float32 of this shape, without smoothing or z-loss; sums over each
+            record, float32 `(B,)`: `cost`, `count`, and `correct` or `absolute_error`;
+            and for the outputs in `logits_of` the `logits`, float32.
         """
         found = {}
         for target in self.targets:
@@ -148,6 +151,9 @@ class Loss:
                 target.metric_name: _per_record(each.metric * weights),
                 "count": _per_record(weights),
             }
+            if target.output in self.logits_of:
+                logits = ops.cast(outputs[target.output], "float32")
+                found[target.output]["logits"] = logits
         return found
 
     def _of_all(self, target: Target, scores, targets, weights) -> tuple[Any, Any, Any]:
@@ -178,9 +184,17 @@ def _per_record(x):
     return ops.sum(ops.reshape(x, (ops.shape(x)[0], -1)), axis=-1)
 
 
-def make_loss(config: RunConfig) -> Loss:
-    """Builds the training loss of a run."""
+def make_loss(config: RunConfig, logits_of: frozenset[str] = frozenset()) -> Loss:
+    """Builds the training loss of a run.
+
+    Args:
+        config: The run.
+        logits_of: See `Loss`.
+    """
     training = config.training
     return Loss(
-        make_targets(config.objective), training.label_smoothing, training.z_loss
+        make_targets(config.objective),
+        training.label_smoothing,
+        training.z_loss,
+        logits_of,
     )

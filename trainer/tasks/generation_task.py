@@ -150,7 +150,7 @@ def score_answers(
         targets = [question.solution for question in questions]
         return text_scores(answers, targets, task.scores, seed)
     metric = SpanAnswerScores()
-    # SQuAD's empty answer stands for none.
+    # In SQuAD an empty answer means that there is none.
     given = ["" if answer == task.no_answer else answer for answer in answers]
     golds = [
         [answer for answer in question.answers if answer != task.no_answer]

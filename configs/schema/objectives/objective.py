@@ -80,6 +80,8 @@ WordsObjective = TokenChoiceObjective
 NumericObjective = NumberObjective
 # A score for each of `labels`.
 LabeledObjective = ChoiceObjective | LabelSetObjective
+# Probabilities of classes, which can be calibrated.
+ClassObjective = SentencePairsConfig | LabeledObjective | TokenChoiceObjective
 # One answer for each input, from one vector of it.
 PooledObjective = SentencePairsConfig | LabeledObjective | NumberObjective
 # Kinds whose inputs are images.

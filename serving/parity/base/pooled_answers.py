@@ -13,6 +13,10 @@ from transbeam.configs.schema.objectives.objective import (
     LabelSetObjective,
     NumberObjective,
 )
+from transbeam.serving.base.applied_calibration import (
+    NOT_CALIBRATED,
+    AppliedCalibration,
+)
 from transbeam.serving.parity.base.parity_checks import (
     IN_FLOATS,
     ParityCheck,
@@ -159,13 +163,18 @@ class ChoiceParity(LabelParity):
 
 
 class LabelSetParity(LabelParity):
-    """Compares label probabilities (N, C) and the labels that reach the threshold."""
+    """Compares label probabilities (N, C) and the labels that reach their thresholds.
+
+    Args:
+        labels: Names of the labels, by id.
+        thresholds: The smallest probability at which each label applies.
+    """
 
     number, decision = "probability", "labels"
 
-    def __init__(self, labels: Sequence[str], threshold: float):
+    def __init__(self, labels: Sequence[str], thresholds: Sequence[float]):
         super().__init__(labels)
-        self.threshold = threshold
+        self.thresholds = np.array(thresholds, np.float32)
 
     def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
         logits = np.asarray(outputs["logits"], np.float64)
@@ -179,19 +188,18 @@ class LabelSetParity(LabelParity):
     def decide(self, scores: np.ndarray) -> np.ndarray:
         # A score that is no number is never right: neither 0 nor 1.
         known = ~np.isnan(scores)
-        decided = np.full(scores.shape, -1)
-        decided[known] = self.read({"logits": scores[known]}) >= self.threshold
-        return decided
+        shares = self.read({"logits": np.where(known, scores, 0.0)})
+        return np.where(known, shares >= self.thresholds, -1)
 
     def wrong(self, answers: Mapping[str, np.ndarray]) -> np.ndarray:
         order = np.argsort(-answers["scores"], axis=1, kind="stable")
         ranked = np.take_along_axis(answers["scores"], order, axis=1)
-        expected = np.where(ranked >= self.threshold, self.names[order], b"")
+        expected = np.where(ranked >= self.thresholds[order], self.names[order], b"")
         return answers["labels"] != expected
 
     def agreement(self, answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
-        near = np.abs(reference - self.threshold) <= tie
-        same = (answer >= self.threshold) == (reference >= self.threshold)
+        near = np.abs(reference - self.thresholds) <= tie
+        same = (answer >= self.thresholds) == (reference >= self.thresholds)
         return float(np.mean(same | near))
 
 
@@ -209,10 +217,19 @@ class NumberParity(AnswerParity):
         return answers["score"] - reference
 
 
-def make_pooled_parity(objective: LabeledObjective | NumberObjective) -> AnswerParity:
-    """Makes the `AnswerParity` of an objective with one prediction per input."""
+def make_pooled_parity(
+    objective: LabeledObjective | NumberObjective,
+    calibration: AppliedCalibration = NOT_CALIBRATED,
+) -> AnswerParity:
+    """Makes the `AnswerParity` of an objective with one prediction per input.
+
+    Args:
+        objective: The objective.
+        calibration: The calibration that the export applies; it may have thresholds.
+    """
     if isinstance(objective, LabelSetObjective):
-        return LabelSetParity(objective.labels, objective.threshold)
+        thresholds = calibration.label_thresholds(objective)
+        return LabelSetParity(objective.labels, thresholds)
     if isinstance(objective, ChoiceObjective):
         return ChoiceParity(objective.labels)
     if isinstance(objective, NumberObjective):

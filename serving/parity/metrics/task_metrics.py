@@ -187,7 +187,7 @@ def make_task_metric(trained: TrainedRun, run_folder: Path) -> TaskMetric | None
     if isinstance(objective, WordsObjective):
         answer = make_word_parity(objective)
     elif isinstance(objective, LabeledObjective | NumberObjective):
-        answer = make_pooled_parity(objective)
+        answer = make_pooled_parity(objective, trained.calibration)
     else:
         assert_never(objective)
     if isinstance(answer, LabelParity):

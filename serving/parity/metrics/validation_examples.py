@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, assert_never
+from typing import assert_never
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from transbeam.configs.schema.objectives.objective import (
 from transbeam.pipeline.records.document_unpacking import split_documents
 from transbeam.serving.base.run_records import Record, records
 from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.parity.base.keras_outputs import keras_outputs
 from transbeam.serving.parity.base.word_answers import make_word_parity
 
 _AT_ONCE = 16
@@ -155,8 +156,7 @@ def run_keras(
             name: _stacked([one.inputs[name] for one in some])
             for name in some[0].inputs
         }
-        outputs: Any = trained.model(batch, training=False)
-        arrays = {name: np.asarray(value) for name, value in outputs.items()}
+        arrays = keras_outputs(trained, batch)
         found += [
             {name: array[row] for name, array in arrays.items()}
             for row in range(len(some))

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from transbeam.configs.base.atomic_files import write_atomically, writing
 from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.calibration_file import CALIBRATION
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.native_output import output_on_error
@@ -88,6 +89,9 @@ def write_tflite(
 ) -> dict[str, Path]:
     """Writes a TFLite file for each variant in `export.tflite`, and the vocabulary.
 
+    If the export applies a temperature, the logits of classifiers are divided by it,
+    and a calibration file is written beside the models.
+
     A file takes one text at a time, padded to `T` tokens (`model.max_sequence_length`)
     unless the inputs are resized to a smaller length, which reduces the computation
     accordingly. `P` is `export.tflite_masks`. The files have the following signatures;
@@ -142,6 +146,7 @@ def write_tflite(
         content_of = {**tokenizer.files(), **tokenizer.framing.files()}
         for name, content in content_of.items():
             write_atomically(folder / name, content)
+    trained.calibration.write(folder / CALIBRATION)
     return files
 
 

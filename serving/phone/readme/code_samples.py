@@ -4,7 +4,7 @@ Each kind of model has a template in each language, in `templates/uses`; the val
 its placeholders are read from the file or from the run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from string import Template
 from typing import Any
 
@@ -14,6 +14,7 @@ from transbeam.configs.base.templates import template_parts
 from transbeam.configs.schema.export import example_texts
 from transbeam.configs.schema.objectives.objective import (
     ImageObjective,
+    LabelSetObjective,
     SpanObjective,
     TextPairObjective,
 )
@@ -24,6 +25,7 @@ from transbeam.configs.schema.objectives.traits import (
 )
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.readme.sample_templates import (
+    LABEL_SET,
     LANGUAGES,
     USES,
     filled,
@@ -88,7 +90,10 @@ def program_values(
             "longest_question": objective.max_question_length,
             "longest_answer": trained.config.evaluation.max_answer_length,
             "stride": objective.stride,
+            **_of_no_answer(trained.calibration.no_answer_threshold),
         }
+    if isinstance(objective, LabelSetObjective):
+        values |= _of_label_set(trained.calibration.label_thresholds(objective))
     if not isinstance(objective, ImageObjective):
         values |= _of_texts(trained)
     return {name: str(value) for name, value in values.items()}
@@ -109,7 +114,7 @@ def program(
         values: The result of `program_values`.
     """
     short = {"python": "py", "kotlin": "kt", "swift": "sw"}[language]
-    kind = USES[values["signature"]]
+    kind = _sample(trained, values["signature"])
     own = {
         name: Template(value).safe_substitute(values)
         if name.endswith("_row")
@@ -151,6 +156,43 @@ def program(
             parts["imports"] = parts["imports"].replace(tokens, "")
     parts["open"] = part("open_image" if of_images else "open")
     return Template(sample).substitute(own | parts)
+
+
+def _sample(trained: TrainedRun, signature: str) -> str:
+    """Returns the name of the code sample for a signature."""
+    is_set = isinstance(trained.config.objective, LabelSetObjective)
+    return LABEL_SET if is_set else USES[signature]
+
+
+def _of_no_answer(threshold: float | None) -> dict[str, str]:
+    """Returns the conditions under which a question has no answer, if there are any."""
+    if threshold is None:
+        return {"py_or_none": "", "kt_or_none": "", "sw_and_some": ""}
+    number = _number(threshold)
+    return {
+        "py_or_none": f" or none - best[1] > {number}",
+        "kt_or_none": f" || none - score > {number}f",
+        "sw_and_some": f", none - score <= {number}",
+    }
+
+
+def _of_label_set(thresholds: Sequence[float]) -> dict[str, str]:
+    """Returns the thresholds of labels as literals."""
+    numbers = [*map(_number, thresholds)]
+    return {
+        "thresholds": ", ".join(numbers),
+        "kt_thresholds": ", ".join(f"{number}f" for number in numbers),
+    }
+
+
+def _number(value: float) -> str:
+    """Returns a literal of a float32, in as few digits as possible.
+
+    Example:
+    >>> _number(1 / 3)
+    '0.33333334'
+    """
+    return str(np.float32(value))
 
 
 def _of_rows(signature: TFLiteSignatureEntry) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import get_args
 from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.base.version import VERSION
+from transbeam.configs.loader.calibration_file import CALIBRATION
 from transbeam.configs.loader.export_support import MEDIAPIPE_CLIENTS
 from transbeam.configs.schema.export import Variant
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
@@ -51,6 +52,7 @@ _FILES = {
     "vocab.txt": "the vocabulary as BERT writes it, for other programs",
     "vocab.json": "the vocabulary as GPT-2 writes it, for other programs",
     "merges.txt": "its merges",
+    CALIBRATION: "the temperature and thresholds, fitted on held-out examples",
     CHAT_TEMPLATE_FILE: "how a conversation becomes one text, as a Jinja template",
     "spiece.model": "the vocabulary as SentencePiece writes it, for other programs",
     REPORT: "sizes, times and losses of all variants",
@@ -203,6 +205,7 @@ def _optional(
         "litert_lm": "",
         "text_files": "",
     }
+    found["fitted"] = _fitted(trained)
     if mediapipe:
         names = {
             "mediapipe_files": ", ".join(mediapipe),
@@ -216,6 +219,22 @@ def _optional(
     if litert_lm:
         names = {"litert_lm_files": ", ".join(litert_lm)}
         found["litert_lm"] = filled("sections/litert_lm.md", names)
+    return found
+
+
+def _fitted(trained: TrainedRun) -> str:
+    """Returns the section on the temperature and the thresholds of the export."""
+    found, calibration = "", trained.calibration
+    if calibration.temperature != 1:
+        shown = {"temperature": f"{calibration.temperature:.4g}"}
+        found += filled("sections/temperature.md", shown)
+    if calibration.thresholds is not None:
+        each = (f"{label} {x:.3g}" for label, x in calibration.thresholds.items())
+        shown = {"thresholds": ", ".join(each)}
+        found += filled("sections/thresholds.md", shown)
+    if calibration.no_answer_threshold is not None:
+        shown = {"threshold": f"{calibration.no_answer_threshold:.4g}"}
+        found += filled("sections/no_answer_threshold.md", shown)
     return found
 
 

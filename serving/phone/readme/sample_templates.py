@@ -18,6 +18,8 @@ USES = {
     "decode": "write",
     "embed": "embed",
 }
+# In place of `classify`, for models that assign any number of labels.
+LABEL_SET = "label_set"
 
 
 def template(name: str) -> str:

@@ -37,4 +37,5 @@ def lines(prediction: Mapping[str, Any]) -> list[str]:
     """Formats the answer as a text line."""
     offsets = f"{prediction['start']}-{prediction['end']}"
     scores = f"{prediction['score']:.3g}, none {prediction['no_answer_score']:.3g}"
-    return [f"  → {prediction['answer']}  ({offsets}; score {scores})"]
+    answer = prediction["answer"] or "(no answer)"
+    return [f"  → {answer}  ({offsets}; score {scores})"]

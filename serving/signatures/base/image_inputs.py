@@ -1,5 +1,6 @@
 """Inputs of models that read an image."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -8,6 +9,7 @@ from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.images.decoding import decode_images
 from transbeam.serving.signatures.base.interface import Endpoint
+from transbeam.serving.signatures.base.logit_scaling import scale_logits
 
 IMAGE_BYTES = tf.TensorSpec([None], tf.string, name="image_bytes")
 
@@ -32,7 +34,7 @@ class ImageInputs:
         objective = trained.config.objective
         assert isinstance(objective, ImageObjective)
         self.size, self.channels = objective.image_size, objective.channels
-        self.model = trained.model
+        self.trained, self.model = trained, trained.model
         self.max_length = trained.config.model.max_sequence_length
 
     def endpoints(self) -> dict[str, Endpoint]:
@@ -52,9 +54,10 @@ class ImageInputs:
         """The signature `pixels`."""
         return {"image": decode_images(image_bytes, self.size, self.channels)}
 
-    def ask(self, *image: tf.Tensor) -> dict[str, Any]:
-        """Returns the model's outputs for decoded images."""
-        return self.model({"image": image[0]}, training=False)
+    def ask(self, *image: tf.Tensor) -> Mapping[str, Any]:
+        """Computes the outputs for decoded images."""
+        outputs = self.model({"image": image[0]}, training=False)
+        return scale_logits(self.trained, outputs)
 
     def parse(self, examples: tf.Tensor) -> list[tf.Tensor]:
         """Extracts the image files from serialized `tf.train.Example`s (B,)."""

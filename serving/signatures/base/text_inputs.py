@@ -1,5 +1,6 @@
 """Inputs of models that read a text, or a pair of texts."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -14,6 +15,7 @@ from transbeam.serving.signatures.base.interface import (
     Endpoint,
     ids_spec,
 )
+from transbeam.serving.signatures.base.logit_scaling import scale_logits
 from transbeam.serving.text_ops.text_encoder import Encoded, TextEncoder
 
 
@@ -89,10 +91,10 @@ class TextInputs:
         tokens = [encoder.tokenizer.tokenize(column) for column in texts]
         return (encoder.pair if self.is_pair else encoder.text)(*tokens)
 
-    def ask(self, *inputs: tf.Tensor) -> dict[str, Any]:
-        """Computes the model's outputs for inputs in the order of `id_inputs`."""
+    def ask(self, *inputs: tf.Tensor) -> Mapping[str, Any]:
+        """Computes the outputs for inputs in the order of `id_inputs`."""
         named = dict(zip(self.id_inputs, inputs, strict=True))
-        return self.model(named, training=False)
+        return scale_logits(self.trained, self.model(named, training=False))
 
     def parse(self, examples: tf.Tensor) -> list[tf.Tensor]:
         """Reads `text` and `second_text` from serialized `tf.train.Example`s (B,)."""

@@ -27,6 +27,12 @@ from transbeam.configs.cli.arguments import (
     run_main,
     usable_cores,
 )
+from transbeam.configs.loader.calibration_file import (
+    Calibration,
+    hash_file,
+    run_calibration,
+    write_calibration,
+)
 from transbeam.configs.loader.run_folder import save_config
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.objectives.traits import TRAITS
@@ -312,7 +318,10 @@ def rooms(monkeypatch, tmp_path):
         "pipeline": {
             "data": stage("data", summary="3 records", path="runs/x/data", records=3)
         },
-        "trainer": {"train": stage("train", peak_memory_mb=1234)},
+        "trainer": {
+            "train": stage("train", peak_memory_mb=1234),
+            "evaluate": stage("evaluate"),
+        },
         "serving": {"export": stage("export"), "predict": stage("predict", answers=[])},
     }
     for room, functions in made.items():
@@ -341,6 +350,30 @@ def test_run_predicts_nothing_without_examples(rooms, capsys):
     screen = capsys.readouterr().out
     assert "\n3 of 3: export\n" in screen
     assert "transbeam predict" in screen
+
+
+def test_run_evaluates_before_an_export_with_a_fitted_number(
+    rooms, tmp_path, capsys
+) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        "name: x\n"
+        "data:\n  source: {kind: jsonl, path: x, columns: {label: y}}\n"
+        "objective: {kind: classification, labels: [a, b]}\n"
+        "export: {fitted_temperature: true}\n"
+    )
+    assert command_line.main(["run", str(file)]) == 0
+    assert [name for name, *_ in rooms] == ["data", "train", "evaluate", "export"]
+    # If there is a calibration of the weights, they are not evaluated again.
+    weights = Path("runs/x/training/model.weights.h5")
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(b"1")
+    calibration = Calibration(weights_sha256=hash_file(weights), records_sha256="")
+    write_calibration(run_calibration(Path("runs/x")), calibration)
+    rooms.clear()
+    assert command_line.main(["run", str(file)]) == 0
+    assert [name for name, *_ in rooms] == ["data", "train", "export"]
+    assert "a calibration of this model is there" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", TRAITS)

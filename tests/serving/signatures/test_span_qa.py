@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, exported_run
-from tests.serving.session import AskingClient, session_on
+from tests.serving.session import AskingClient, asking, session_on
 from tests.serving.signatures.parity_scenario import (
     Scene,
     altered,
@@ -24,6 +24,7 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, UnigramConfig
 from transbeam.model.base import answer_spans
+from transbeam.serving.base.applied_calibration import AppliedCalibration
 from transbeam.serving.parity.attention_maps import attention_rows
 from transbeam.serving.parity.export_parity import require_passed
 from transbeam.serving.parity.span_qa import SpanQAParityChecker
@@ -182,6 +183,34 @@ def test_answers_are_those_of_the_evaluation(scene):
         )
         assert said == expected
     assert answers["truncated"].tolist() == [False, False, True, False, False]
+
+
+def test_a_fitted_threshold_decides_that_there_is_no_answer(scene):
+    texts = {"context": CONTEXTS, "question": QUESTIONS}
+    plain = scene.ask("serving_default", texts)
+    difference = plain["no_answer_score"] - plain["score"]
+    threshold = float(np.median(difference)) + 1e-3
+    fitted = AppliedCalibration(no_answer_threshold=threshold)
+    trained = replace(scene.trained, calibration=fitted)
+    ask = asking(trained)
+    found = ask("serving_default", texts)
+    is_none = difference > threshold
+    assert 0 < is_none.sum() < len(CONTEXTS)
+    for name in ("score", "no_answer_score", "truncated"):
+        np.testing.assert_array_equal(found[name], plain[name])
+    for name, nothing in (("answer", b""), ("start", 0), ("end", 0)):
+        expected = np.where(is_none, nothing, plain[name])
+        assert found[name].tolist() == expected.tolist()
+    pairs = [
+        pair for pair in zip(CONTEXTS, QUESTIONS, strict=True) if len(pair[0]) < 99
+    ]
+    judge = SpanQAParityChecker(trained, pairs)
+    rows = judge.saved_model_rows("functions", ask)
+    assert len(rows) == 5
+    require_passed(rows)
+    # An export without the threshold has answers where there are none.
+    other = judge.saved_model_rows("altered", scene.ask)
+    assert failed(other) == ["answers that are not as the threshold says"]
 
 
 def test_a_question_does_not_depend_on_its_neighbours(scene):

@@ -8,6 +8,12 @@ import pytest
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.evaluation_set import ValidationDocuments
+from transbeam.trainer.calibration.class_logits import ClassLogits
+from transbeam.trainer.calibration.split_calibration import (
+    Temperature,
+    calibrate_split,
+)
+from transbeam.trainer.evaluation.calibration_findings import CalibrationFindings
 from transbeam.trainer.evaluation.collectors import Confusions
 from transbeam.trainer.evaluation.error_analysis import ErrorAnalysis
 from transbeam.trainer.evaluation.examples import Example
@@ -27,12 +33,15 @@ class Checked(HTMLParser):
         self.open: list[str] = []
         self.texts: list[str] = []
         self.sources: list[str] = []
+        self.pictures: list[str] = []
         self.feed(text)
         assert not self.open
 
     def handle_starttag(self, tag, attrs):
         assert tag not in ("script", "link", "iframe")
-        self.sources += [v for k, v in attrs if k in ("src", "href")]
+        links = [v for k, v in attrs if k in ("src", "href")]
+        self.sources += [link for link in links if not link.startswith("#")]
+        self.pictures += [v for k, v in attrs if tag == "svg" and k == "aria-label"]
         if tag not in EMPTY:
             self.open.append(tag)
 
@@ -44,7 +53,11 @@ class Checked(HTMLParser):
         self.texts.append(data)
 
 
-def page_of(labels: tuple[str, ...], table: np.ndarray) -> Checked:
+def page_of(
+    labels: tuple[str, ...],
+    table: np.ndarray,
+    calibration: CalibrationFindings | None = None,
+) -> Checked:
     pixels = Document("", "0.png", 0, label="a", image=bytes(4), image_shape=(2, 2, 1))
     documents = [Document(SPIKED, "a.txt", 7), pixels]
     held_out = ValidationDocuments(
@@ -62,7 +75,9 @@ def page_of(labels: tuple[str, ...], table: np.ndarray) -> Checked:
         "macro_f1": Interval(0.5, float("nan"), float("nan")),
     }
     findings = ErrorAnalysis(examples=examples, confusions=confusions)
-    return Checked(report("A & B", "told", {"k": "v"}, scores, findings, held_out))
+    facts = {"k": "v"}
+    more = {} if calibration is None else {"calibration": calibration}
+    return Checked(report("A & B", "told", facts, scores, findings, held_out, **more))
 
 
 def test_a_table_of_few_classes() -> None:
@@ -73,6 +88,29 @@ def test_a_table_of_few_classes() -> None:
         assert value in told
     assert all(source.startswith("data:image/png;base64,") for source in page.sources)
     assert len(page.sources) == 1
+
+
+def test_the_reliability_of_probabilities_as_a_picture_and_in_numbers() -> None:
+    # Three of four are right where 0.9 is predicted, one of two where 0.6 is.
+    shares = np.array([0.9] * 4 + [0.6] * 2)
+    logits = np.log(np.stack([shares, 1 - shares], axis=1)).astype(np.float32)
+    targets = np.array([0, 0, 0, 1, 0, 1])
+    found = ClassLogits(logits, targets, np.arange(6), 6)
+    split = calibrate_split(found, 0, Temperature(0.5, "fitted elsewhere"))
+    page = page_of(("no", "yes"), np.eye(2, dtype=np.int64), CalibrationFindings(split))
+    told = " ".join(page.texts)
+    assert "observed frequency" in told  # of the picture's axis
+    row = [cell.strip() for cell in page.texts[page.texts.index("0.867 to 0.933") :]]
+    assert [cell for cell in row if cell][:5] == [
+        *("0.867 to 0.933", "4", "0.900", "0.750", "0.301 to 0.954")
+    ]
+    assert "0.000 to 0.067" not in told  # nothing was predicted with it
+    assert "temperature 0.500, fitted elsewhere: nats" in told
+    # 0.81 : 0.01 and 0.36 : 0.16, which are 0.9878 and 0.6923.
+    row = page.texts[page.texts.index("In numbers: temperature 0.5") :]
+    assert {"0.988", "0.692"} <= {cell.strip() for cell in row}
+    (picture,) = [label for label in page.pictures if label]
+    assert "how often the predicted class is right; as trained and temp" in picture
 
 
 @pytest.mark.parametrize("count", [21, 40])

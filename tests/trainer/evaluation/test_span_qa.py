@@ -18,18 +18,22 @@ QUESTION = np.array([1, 0, 1, 0])
 
 
 def test_the_best_window_of_each_question_counts() -> None:
-    first, last = best_of_windows(WINDOWS, QUESTION, 2, may_be_none=False)
+    first, last = best_of_windows(WINDOWS, QUESTION, 2).spans(None)
     assert (first.tolist(), last.tolist()) == ([20, 30], [21, 31])
 
 
 def test_no_answer_must_win_in_every_window() -> None:
     # Of question 0 the least is 4 < 5; of question 1 it is 0 < 2.
-    first, _ = best_of_windows(WINDOWS, QUESTION, 2, may_be_none=True)
-    assert first.tolist() == [20, 30]
+    best = best_of_windows(WINDOWS, QUESTION, 2)
+    assert best.difference.tolist() == [-1, -2]
+    assert best.spans(0.0)[0].tolist() == [20, 30]
+    # A lower threshold predicts it more often, and is itself not exceeded.
+    assert best.spans(-1.0)[0].tolist() == [20, 30]
+    assert best.spans(-1.5)[0].tolist() == [-1, 30]
     sure = AnswerWindows(
         WINDOWS.first, WINDOWS.last, WINDOWS.score, np.array([3.0, 4, 3, 9])
     )
-    first, last = best_of_windows(sure, QUESTION, 2, may_be_none=True)
+    first, last = best_of_windows(sure, QUESTION, 2).spans(0.0)
     assert (first.tolist(), last.tolist()) == ([20, -1], [21, -1])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from transbeam.trainer.metrics.calibration import BrierScore, CalibrationError
 from transbeam.trainer.metrics.classification import ClassificationScores
 from transbeam.trainer.metrics.confidence_intervals import intervals
 from transbeam.trainer.metrics.entity_f1 import TaggingScores
@@ -42,6 +43,11 @@ def sums(rng: np.random.Generator, count: int) -> tuple[np.ndarray, ...]:
 def guesses(rng: np.random.Generator, count: int) -> tuple[np.ndarray, ...]:
     targets = rng.normal(2.0, 1.0, count)
     return targets + rng.normal(0.0, 0.5, count), targets
+
+
+def overconfident(rng: np.random.Generator, count: int) -> tuple[np.ndarray, ...]:
+    probabilities = rng.uniform(0.6, 1.0, count)
+    return probabilities, rng.random(count) < probabilities - 0.4
 
 
 def ranks(rng: np.random.Generator, count: int) -> tuple[np.ndarray, ...]:
@@ -91,6 +97,8 @@ TABLE = {
         RegressionScores(), guesses, {"mse", "mae", "r_squared", "pearson_correlation"}
     ),
     "ranking": Row(RankingScores(), ranks, {"accuracy", "mean_reciprocal_rank"}),
+    "calibration": Row(CalibrationError(), overconfident, {"calibration_error"}),
+    "Brier score": Row(BrierScore(), sums, {"brier_score"}),
     "answers": Row(SpanAnswerScores(), answers, {"exact_match", "f1"}),
     "BLEU": Row(BLEU(), texts, {"bleu"}),
     "BLEU of words": Row(BLEU("none", lowercase=True), texts, {"bleu"}),
@@ -159,7 +167,8 @@ def test_intervals_of_four_times_as_many_units_are_half_as_wide(row: Row) -> Non
 def test_metrics_need_neither_keras_nor_libraries_that_are_not_used() -> None:
     program = (
         "import sys\n"
-        "from transbeam.trainer.metrics import classification, confidence_intervals\n"
+        "from transbeam.trainer.metrics import calibration, classification\n"
+        "from transbeam.trainer.metrics import confidence_intervals\n"
         "from transbeam.trainer.metrics import entity_f1, generated_text, regression\n"
         "from transbeam.trainer.metrics import language_modeling, squad\n"
         "print(*sorted(sys.modules.keys() & {'keras', 'tensorflow', 'sacrebleu',\n"

@@ -44,7 +44,9 @@ $open
             if start + room >= pieces.count { break }
             start += min($stride, room)
         } while true
-        guard let span = found else { return Answer(text: "", score: score, none: none) }
+        guard let span = found$sw_and_some else {
+            return Answer(text: "", score: score, none: none)
+        }
         let begin = try edges(words, places[span.first]).lowerBound
         let end = try edges(words, places[span.last]).upperBound
         let text = context[begin..<end]
