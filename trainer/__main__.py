@@ -13,6 +13,7 @@ from transbeam.configs.cli.arguments import Invocation, read_invocation, run_mai
 from transbeam.configs.cli.commands import Command, run_command
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import lock
+from transbeam.configs.schema.pruning import KERNELS
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.trainer.analysis.analyze_arguments import AnalyzeArguments
 from transbeam.trainer.arguments import (
@@ -106,17 +107,28 @@ def _trim(arguments: TrimArguments) -> dict[str, Any]:
 
 def _prune(arguments: PruneArguments) -> dict[str, Any]:
     quiet_import("tensorflow", "tensorflow_text", "keras")
-    from transbeam.trainer.derived_runs.prune_command import prune_run
+    of_run = arguments.old_folder, arguments.run_folder, arguments.overrides
+    if arguments.weights is not None:
+        from transbeam.trainer.derived_runs.prune_weights_command import (
+            prune_weights_of_run,
+        )
+
+        return prune_weights_of_run(
+            *of_run,
+            arguments.console,
+            sparsity=arguments.weights,
+            scope=arguments.scope or "matrix",
+            targets=arguments.targets or KERNELS,
+        )
+    from transbeam.trainer.derived_runs.prune_command import BATCHES, prune_run
 
     return prune_run(
-        arguments.old_folder,
-        arguments.run_folder,
-        arguments.overrides,
+        *of_run,
         arguments.console,
         heads=arguments.heads,
         intermediate=arguments.intermediate,
-        by=arguments.by,
-        batches=arguments.batches,
+        by=arguments.by or "gradient",
+        batches=arguments.batches or BATCHES,
     )
 
 
@@ -188,12 +200,14 @@ COMMANDS = (
     Command(
         name="prune",
         run=_prune,
-        summary="remove the least important attention heads and hidden units",
+        summary="remove heads and hidden units, or set single weights to zero",
         description="Writes a new run's folder with the model of RUN, but with fewer "
         "attention heads and intermediate units, the same number in every block. Their "
         "importance is estimated from gradients of the loss on RUN's own training "
-        "records; that of heads may also be a score of RUN's analysis (--by). The "
-        "pruned model needs further training.",
+        "records; that of heads may also be a score of RUN's analysis (--by). With "
+        "--weights, the smallest single weights become zero instead: a compressed file "
+        "is smaller then, but the model is not faster. The pruned model needs further "
+        "training.",
         epilog="example: transbeam prune runs/bert --run runs/small --heads 6 "
         "--intermediate 768",
     ),

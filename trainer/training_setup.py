@@ -43,6 +43,7 @@ from transbeam.trainer.loop.checkpoint import (
     restore_checkpoint,
 )
 from transbeam.trainer.loop.metrics_log import cut_metrics
+from transbeam.trainer.loop.weight_pruner import prunable_weights
 from transbeam.trainer.objectives.losses import Loss, make_loss
 from transbeam.trainer.optimizers.build import build_optimizer
 from transbeam.trainer.optimizers.schedules import build_schedule
@@ -134,7 +135,8 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> TrainingS
         optimizer = build_optimizer(
             training.optimizer, schedule, trained.trainable_variables
         )
-        state = TrainState(trained, optimizer, training)
+        pruned = prunable_weights(model, training.pruning)
+        state = TrainState(trained, optimizer, training, pruned)
     step = _resume(state, folder, rows, console.say, workers)
     return TrainingSetup(
         manifest, model, state, loss, parameters, step, rows, matmul_dtype

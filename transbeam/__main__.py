@@ -89,6 +89,10 @@ or the least important heads and units, and train further:
 
   transbeam prune runs/bert --run runs/narrow --heads 6 --intermediate 768
 
+or set its smallest weights to zero, for a smaller download:
+
+  transbeam prune runs/bert --run runs/sparse --weights 0.5
+
 Try a tokenizer, of a run or in a file:
 
   transbeam tokenize runs/demo              lines to tokens and ids; --decode, --report

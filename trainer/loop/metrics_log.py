@@ -42,6 +42,9 @@ class TrainingLog:
         writes: True for the chief, the only worker that writes.
         step_seconds: Seconds of a step at the devices' peak throughput, for `mfu`;
             0 leaves `mfu` out.
+
+    Attributes:
+        sparsity: The share of zeros in the pruned weights; None without pruning.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class TrainingLog:
         before = time_and_tokens(read_metrics(folder))
         self._tokens = before["tokens"]  # real tokens of the logged steps
         self._start = time.perf_counter() - before["seconds"]
+        self.sparsity: float | None = None
         self._waiting: list[Any] = []
         self._input_seconds = 0.0
         self._began = time.perf_counter()
@@ -119,6 +123,8 @@ class TrainingLog:
         line["input_wait"] = round(self._input_seconds / seconds, 4)
         if skipped := len(steps) - len(used):
             line["skipped"] = skipped
+        if self.sparsity is not None:
+            line["sparsity"] = round(self.sparsity, 6)
         self.write("train", **line)
         self.progress.describe(_progress_text(line))
         self.restart_clock()
