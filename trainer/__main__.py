@@ -1,4 +1,4 @@
-"""`transbeam train`, `evaluate`, `analyze`, `sweep`, `import`, `trim`, `prune`.
+"""`transbeam train`, `evaluate`, `analyze`, `sweep`, `import`, `trim`, `prune`, `cost`.
 
 Also `python -m transbeam.trainer COMMAND`.
 """
@@ -27,6 +27,8 @@ from transbeam.trainer.arguments import (
 from transbeam.trainer.distribution.process_info import find_rank, require_one_process
 from transbeam.trainer.distribution.rendezvous import SECONDS
 from transbeam.trainer.distribution.rendezvous_sides import open_rendezvous
+from transbeam.trainer.measurement.cost_arguments import CostArguments
+from transbeam.trainer.measurement.cost_command import count_and_measure
 
 
 def train(invocation: Invocation, *, seconds: int = SECONDS) -> dict[str, Any]:
@@ -139,6 +141,10 @@ def _analyze(arguments: AnalyzeArguments) -> dict[str, Any]:
     return analyze_run(arguments)
 
 
+def _cost(arguments: CostArguments) -> dict[str, Any]:
+    return count_and_measure(arguments)
+
+
 COMMANDS = (
     Command(
         name="train",
@@ -210,6 +216,17 @@ COMMANDS = (
         "training.",
         epilog="example: transbeam prune runs/bert --run runs/small --heads 6 "
         "--intermediate 768",
+    ),
+    Command(
+        name="cost",
+        run=_cost,
+        summary="count a model's weights, FLOPs and memory, or measure them",
+        description="Computes the cost of a run's model without building it: weights "
+        "by part, FLOPs of the forward and backward pass, memory in training and "
+        "generation, and the FLOPs of attention by length. --budget says what a number "
+        "of FLOPs buys. --measure times the model, and models like it of other sizes.",
+        epilog="example: transbeam cost my.yaml --measure length,batch --picture "
+        "cost.svg",
     ),
 )
 

@@ -55,11 +55,8 @@ from transbeam.trainer.loop.checkpoint import (
     best_checkpoint,
     restore_checkpoint,
 )
-from transbeam.trainer.loop.metrics_log import (
-    TrainingLog,
-    read_metrics,
-    time_and_tokens,
-)
+from transbeam.trainer.loop.metrics_file import read_metrics, time_and_tokens
+from transbeam.trainer.loop.metrics_log import TrainingLog
 from transbeam.trainer.loop.mfu import least_step_seconds
 from transbeam.trainer.loop.out_of_memory import memory_advice
 from transbeam.trainer.loop.training_loop import (

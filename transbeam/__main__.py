@@ -70,6 +70,7 @@ from a preset (`model: {{preset: bert_base}}`) or from a run, with its weights
   transbeam explain model.position          one part of it
   transbeam check my.yaml                   check it, and summarize what it needs
   transbeam cost my.yaml                    weights, FLOPs and memory of its model
+  transbeam cost my.yaml --measure          and its time here, against its sizes
   transbeam train my.yaml --set training.schedule.peak=5e-4
 
 Train with each combination of some keys' values, and compare the runs:
@@ -108,7 +109,7 @@ earlier results are kept in runs/NAME/superseded.
 ROOMS = {
     "explain": "configs",
     "check": "model",
-    "cost": "model",
+    "cost": "trainer",
     "data": "pipeline",
     "tokenize": "pipeline",
     "score": "pipeline",
