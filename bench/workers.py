@@ -19,7 +19,7 @@ from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.pipeline.stage import data
-from transbeam.trainer.loop.metrics_log import read_metrics
+from transbeam.trainer.loop.metrics_file import read_metrics
 
 CONFIG = Path(__file__).parents[1] / "configs/tiny/causal.yaml"
 KEYS = (

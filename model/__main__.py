@@ -1,4 +1,4 @@
-"""`transbeam check` and `cost`: validates a configuration and estimates its cost."""
+"""`transbeam check`: validates a configuration."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -32,8 +32,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.memory import RUNTIME, find_memory
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.model.cost.memory_advice import advice, gigabytes, training_need
-from transbeam.model.cost.report import count_cost, find_vocabulary_size
-from transbeam.model.cost.report_text import describe
+from transbeam.model.cost.report import find_vocabulary_size
 
 if TYPE_CHECKING:
     from transbeam.model.kernels.matmul_dtype import MatmulChoice
@@ -51,23 +50,6 @@ class CheckArguments(ConfigArguments):
     run_folder: Path | None = argument(
         "--run DIR",
         "a run's folder: print how its configuration differs",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CostArguments(ConfigArguments):
-    """Arguments of `transbeam cost`."""
-
-    length: int | None = argument(
-        "--length N", "tokens per sequence; data.sequence_length by default"
-    )
-    batch: int | None = argument(
-        "--batch N", "sequences per batch; training.batch_size by default"
-    )
-    vocabulary_size: int | None = argument(
-        "--vocabulary-size N",
-        "size of the vocabulary; by default that of the configuration or of the "
-        "tokenizer's files",
     )
 
 
@@ -171,18 +153,6 @@ def _warnings(arguments: CheckArguments) -> list[str]:
     return warnings
 
 
-def _cost(arguments: CostArguments) -> dict[str, Any]:
-    cost = count_cost(
-        load_run(arguments.config, arguments.overrides, with_model=True),
-        length=arguments.length,
-        batch_size=arguments.batch,
-        vocabulary_size=arguments.vocabulary_size,
-    )
-    if not arguments.json:
-        print(describe(cost))
-    return cost
-
-
 COMMANDS = (
     Command(
         name="check",
@@ -193,19 +163,11 @@ COMMANDS = (
         "configuration or memory is short. If keys come from elsewhere (`extends`, "
         "`preset`, `init_from`), prints each given key with its file and line.",
     ),
-    Command(
-        name="cost",
-        run=_cost,
-        summary="count a model's weights, FLOPs and memory",
-        description="Computes the cost of a run's model without building it: weights "
-        "by part, FLOPs of the forward and backward pass, memory in training and "
-        "generation, and the FLOPs of attention by length.",
-    ),
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `check CONFIG` or `cost CONFIG`."""
+    """Runs `check CONFIG`."""
     return run_main(partial(run_command, __doc__, COMMANDS), argv)
 
 

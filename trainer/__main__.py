@@ -1,4 +1,4 @@
-"""`transbeam train`, `evaluate`, `analyze`, `sweep`, `import`, `trim`, `prune`.
+"""`transbeam train`, `evaluate`, `analyze`, `sweep`, `import`, `trim`, `prune`, `cost`.
 
 Also `python -m transbeam.trainer COMMAND`.
 """
@@ -16,6 +16,7 @@ from transbeam.configs.cli.commands import Command, run_command
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import lock
 from transbeam.configs.loader.task_file import load_task_file
+from transbeam.configs.schema.pruning import KERNELS
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.trainer.analysis.analyze_arguments import AnalyzeArguments
 from transbeam.trainer.arguments import (
@@ -29,6 +30,8 @@ from transbeam.trainer.arguments import (
 from transbeam.trainer.distribution.process_info import find_rank, require_one_process
 from transbeam.trainer.distribution.rendezvous import SECONDS
 from transbeam.trainer.distribution.rendezvous_sides import open_rendezvous
+from transbeam.trainer.measurement.cost_arguments import CostArguments
+from transbeam.trainer.measurement.cost_command import count_and_measure
 
 
 def train(invocation: Invocation, *, seconds: int = SECONDS) -> dict[str, Any]:
@@ -136,17 +139,28 @@ def _trim(arguments: TrimArguments) -> dict[str, Any]:
 
 def _prune(arguments: PruneArguments) -> dict[str, Any]:
     quiet_import("tensorflow", "tensorflow_text", "keras")
-    from transbeam.trainer.derived_runs.prune_command import prune_run
+    of_run = arguments.old_folder, arguments.run_folder, arguments.overrides
+    if arguments.weights is not None:
+        from transbeam.trainer.derived_runs.prune_weights_command import (
+            prune_weights_of_run,
+        )
+
+        return prune_weights_of_run(
+            *of_run,
+            arguments.console,
+            sparsity=arguments.weights,
+            scope=arguments.scope or "matrix",
+            targets=arguments.targets or KERNELS,
+        )
+    from transbeam.trainer.derived_runs.prune_command import BATCHES, prune_run
 
     return prune_run(
-        arguments.old_folder,
-        arguments.run_folder,
-        arguments.overrides,
+        *of_run,
         arguments.console,
         heads=arguments.heads,
         intermediate=arguments.intermediate,
-        by=arguments.by,
-        batches=arguments.batches,
+        by=arguments.by or "gradient",
+        batches=arguments.batches or BATCHES,
     )
 
 
@@ -155,6 +169,10 @@ def _analyze(arguments: AnalyzeArguments) -> dict[str, Any]:
     from transbeam.trainer.analysis.analyze_command import analyze_run
 
     return analyze_run(arguments)
+
+
+def _cost(arguments: CostArguments) -> dict[str, Any]:
+    return count_and_measure(arguments)
 
 
 COMMANDS = (
@@ -219,14 +237,27 @@ COMMANDS = (
     Command(
         name="prune",
         run=_prune,
-        summary="remove the least important attention heads and hidden units",
+        summary="remove heads and hidden units, or set single weights to zero",
         description="Writes a new run's folder with the model of RUN, but with fewer "
         "attention heads and intermediate units, the same number in every block. Their "
         "importance is estimated from gradients of the loss on RUN's own training "
-        "records; that of heads may also be a score of RUN's analysis (--by). The "
-        "pruned model needs further training.",
+        "records; that of heads may also be a score of RUN's analysis (--by). With "
+        "--weights, the smallest single weights become zero instead: a compressed file "
+        "is smaller then, but the model is not faster. The pruned model needs further "
+        "training.",
         epilog="example: transbeam prune runs/bert --run runs/small --heads 6 "
         "--intermediate 768",
+    ),
+    Command(
+        name="cost",
+        run=_cost,
+        summary="count a model's weights, FLOPs and memory, or measure them",
+        description="Computes the cost of a run's model without building it: weights "
+        "by part, FLOPs of the forward and backward pass, memory in training and "
+        "generation, and the FLOPs of attention by length. --budget says what a number "
+        "of FLOPs buys. --measure times the model, and models like it of other sizes.",
+        epilog="example: transbeam cost my.yaml --measure length,batch --picture "
+        "cost.svg",
     ),
 )
 

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.cli.argument_parser import argument
 from transbeam.configs.cli.arguments import FolderArguments, RunArguments
+from transbeam.configs.schema.pruning import check_sparsity
 from transbeam.trainer.distribution.rendezvous import SECONDS
 
 _NEW_RUN = "the new run's folder; by default"
@@ -102,14 +105,56 @@ class PruneArguments(FolderArguments):
     intermediate: int | None = argument(
         "--intermediate N", "number of intermediate units to keep; all by default"
     )
-    by: str = argument(
+    by: str | None = argument(
         "--by SCORE",
         "keep the heads with the highest score: gradient, estimated on RUN's records, "
         "by default; or, of RUN's analysis, ablation or a metric such as confidence",
-        default="gradient",
     )
-    batches: int = argument(
+    batches: int | None = argument(
         "--batches N",
         "number of batches of 8 records for the estimate; 16 by default",
-        default=16,
     )
+    weights: float | None = argument(
+        "--weights SHARE",
+        "set the smallest weights to zero instead, such as 0.5 for half of those of "
+        "the kernels; needs no records",
+        type=float,
+    )
+    scope: Literal["matrix", "global"] | None = argument(
+        "--scope SCOPE",
+        "with --weights: matrix, the same share of every matrix, by default; or "
+        "global, the smallest weights of all matrices",
+    )
+    targets: tuple[str, ...] = argument(
+        "--targets PATTERN",
+        "with --weights: paths of the matrices, such as token_embedding/embeddings; "
+        "repeatable; */kernel by default",
+        default=(),
+    )
+
+    def __post_init__(self) -> None:
+        structured = {
+            "--heads": self.heads,
+            "--intermediate": self.intermediate,
+            "--by": self.by,
+            "--batches": self.batches,
+        }
+        single = {"--scope": self.scope, "--targets": self.targets or None}
+        given = [
+            name
+            for name, value in (single if self.weights is None else structured).items()
+            if value is not None
+        ]
+        if given and self.weights is None:
+            raise ConfigError(
+                f"{given[0]}: chooses among single weights, and none are pruned. Say "
+                "what share of them becomes zero: --weights 0.5"
+            )
+        if given:
+            raise ConfigError(
+                f"--weights and {given[0]}: heads and units are removed from the "
+                "model, single weights become zero in it. Do one after the other: "
+                "first --heads and --intermediate, then --weights on the new run"
+            )
+        if self.weights is not None:
+            check_sparsity("--weights", self.weights)

@@ -23,6 +23,7 @@ from transbeam.pipeline.stage import finished_data
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.trainer.analysis.training_analysis import TrainingAnalysis
 from transbeam.trainer.base.adaptation import ADAPTERS, finish_adaptation
+from transbeam.trainer.base.sparsity_report import report_sparsity
 from transbeam.trainer.base.training_stage import (
     build_trainable,
     missing_weights,
@@ -54,11 +55,8 @@ from transbeam.trainer.loop.checkpoint import (
     best_checkpoint,
     restore_checkpoint,
 )
-from transbeam.trainer.loop.metrics_log import (
-    TrainingLog,
-    read_metrics,
-    time_and_tokens,
-)
+from transbeam.trainer.loop.metrics_file import read_metrics, time_and_tokens
+from transbeam.trainer.loop.metrics_log import TrainingLog
 from transbeam.trainer.loop.mfu import least_step_seconds
 from transbeam.trainer.loop.out_of_memory import memory_advice
 from transbeam.trainer.loop.training_loop import (
@@ -229,8 +227,12 @@ def _train(
         evaluation = evaluate_split(
             config, forward, manifest, masking, collectors=[first]
         )
-        shown = Markup()
+        shown, pruned = Markup(), {}
         if workers.is_chief:
+            if training.pruning:
+                values = {w.path: copy_to_host(w) for w in model.weights}
+                targets = [weight.path for weight in state.pruned]
+                pruned = {"pruned": report_sparsity(values, targets, console)}
             save_weights(model, folder / WEIGHTS)
             if first.rows:
                 shown = _samples(prepared, first.rows, invocation)
@@ -245,6 +247,7 @@ def _train(
         "steps": training.steps,
         "skipped_steps": skipped,
         "matmul_dtype": prepared.matmul_dtype,
+        **pruned,
         **time_and_tokens(rows),
         "evaluation": evaluation.as_json(),
     }

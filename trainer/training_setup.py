@@ -1,13 +1,11 @@
 """Setup of a training before its first step: records, model, optimizer."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.cli.arguments import Invocation
@@ -30,7 +28,7 @@ from transbeam.model.weights.training_checkpoints import (
 from transbeam.pipeline.objectives.kinds import contract
 from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.trainer.base.adaptation import adapt
-from transbeam.trainer.base.devices import has_gpu
+from transbeam.trainer.base.determinism import make_deterministic
 from transbeam.trainer.base.training_stage import build_trainable
 from transbeam.trainer.base.warm_start import begin
 from transbeam.trainer.distillation.distillation_loss import learn_from_teacher
@@ -43,6 +41,7 @@ from transbeam.trainer.loop.checkpoint import (
     restore_checkpoint,
 )
 from transbeam.trainer.loop.metrics_log import cut_metrics
+from transbeam.trainer.loop.weight_pruner import prunable_weights
 from transbeam.trainer.objectives.losses import Loss, make_loss
 from transbeam.trainer.optimizers.build import build_optimizer
 from transbeam.trainer.optimizers.schedules import build_schedule
@@ -134,7 +133,8 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> TrainingS
         optimizer = build_optimizer(
             training.optimizer, schedule, trained.trainable_variables
         )
-        state = TrainState(trained, optimizer, training)
+        pruned = prunable_weights(model, training.pruning)
+        state = TrainState(trained, optimizer, training, pruned)
     step = _resume(state, folder, rows, console.say, workers)
     return TrainingSetup(
         manifest, model, state, loss, parameters, step, rows, matmul_dtype
@@ -184,25 +184,6 @@ def _resume(
     if checkpoints:
         say(f"going on from step {step:,} ({checkpoints[-1]})")
     return step
-
-
-_FLAG = "--xla_gpu_deterministic_ops=true"
-
-
-def make_deterministic() -> None:
-    """Makes TensorFlow and XLA ops bitwise deterministic, which can be slower.
-
-    Raises:
-        ConfigError: On JAX with a GPU, `XLA_FLAGS` lacks the flag for deterministic
-            ops.
-    """
-    on_gpu = keras.backend.backend() == "jax" and has_gpu()
-    if on_gpu and _FLAG not in os.environ.get("XLA_FLAGS", ""):
-        raise ConfigError(
-            "training.deterministic: XLA has to know of it before it begins. Set it in "
-            f"the environment: XLA_FLAGS={_FLAG}"
-        )
-    tf.config.experimental.enable_op_determinism()
 
 
 def agree_on_matmul(checkpoints: Path, workers: Workers, console: Console) -> str:

@@ -72,6 +72,7 @@ from a preset (`model: {{preset: bert_base}}`) or from a run, with its weights
   transbeam explain model.position          one part of it
   transbeam check my.yaml                   check it, and summarize what it needs
   transbeam cost my.yaml                    weights, FLOPs and memory of its model
+  transbeam cost my.yaml --measure          and its time here, against its sizes
   transbeam train my.yaml --set training.schedule.peak=5e-4
 
 Train with each combination of some keys' values, and compare the runs:
@@ -91,6 +92,10 @@ or the least important heads and units, and train further:
 
   transbeam prune runs/bert --run runs/narrow --heads 6 --intermediate 768
 
+or set its smallest weights to zero, for a smaller download:
+
+  transbeam prune runs/bert --run runs/sparse --weights 0.5
+
 Try a tokenizer, of a run or in a file:
 
   transbeam tokenize runs/demo              lines to tokens and ids; --decode, --report
@@ -106,7 +111,7 @@ earlier results are kept in runs/NAME/superseded.
 ROOMS = {
     "explain": "configs",
     "check": "model",
-    "cost": "model",
+    "cost": "trainer",
     "data": "pipeline",
     "tokenize": "pipeline",
     "score": "pipeline",

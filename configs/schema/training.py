@@ -12,6 +12,7 @@ from transbeam.configs.schema.adaptation import (
 )
 from transbeam.configs.schema.distillation import DistillationConfig
 from transbeam.configs.schema.optimizers import AdamWConfig, Optimizer
+from transbeam.configs.schema.pruning import PruningConfig
 from transbeam.configs.schema.schedules import (
     CosineScheduleConfig,
     Schedule,
@@ -117,6 +118,9 @@ class TrainingConfig:
     adaptation: Adaptation = option(AllWeightsConfig)
     """Trainable weights, or LoRA adapters."""
 
+    pruning: PruningConfig | None = None
+    """Pruning of single weights while the model trains. Left out: no pruning."""
+
     distillation: DistillationConfig | None = None
     """Knowledge distillation from a trained model. Left out: training on the records
     alone.
@@ -177,6 +181,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         self._check_beginning()
+        self._check_pruning()
         if self.analyze_every and isinstance(self.adaptation, LoraWeightsConfig):
             raise ConfigError(
                 f"analyze_every={self.analyze_every}: with adaptation.kind=lora the "
@@ -235,4 +240,22 @@ class TrainingConfig:
                 "adaptation.kind=lora trains adapters beside weights that stay as they "
                 "are, and without init_from these are random. Name a run to begin "
                 "with, or write `kind: all`"
+            )
+
+    def _check_pruning(self) -> None:
+        """Checks that pruning ends with the training, and that its zeros would stay."""
+        pruning = self.pruning
+        if pruning is None:
+            return
+        if pruning.end_step > self.steps:
+            raise ConfigError(
+                f"pruning.end_step={pruning.end_step} is more than steps={self.steps}, "
+                "so the final weights would not be as sparse as configured. Lower it: "
+                "the steps after it train the weights that are left"
+            )
+        if isinstance(self.adaptation, LoraWeightsConfig):
+            raise ConfigError(
+                "pruning, and adaptation.kind=lora: the adapters are merged into the "
+                "kernels at the end, which leaves no zeros. Train all weights, or "
+                "prune the run afterwards with `transbeam prune --weights`"
             )

@@ -40,12 +40,34 @@ def peak_memory() -> Generator[Peak, None, None]:
     >>> peak.megabytes > 50
     True
     """
-    with suppress(OSError):
-        _RESET.write_text("5")
+    reset_peak()
     peak = Peak()
     yield peak
-    own = _status_kilobytes("VmHWM") or _max_kilobytes(resource.RUSAGE_SELF)
-    peak.megabytes = max(own, _max_kilobytes(resource.RUSAGE_CHILDREN)) // 1000
+    children = _max_kilobytes(resource.RUSAGE_CHILDREN)
+    peak.megabytes = max(peak_bytes() // 1024, children) // 1000
+
+
+def reset_peak() -> bool:
+    """Resets the peak of this process's resident memory, if Linux allows it.
+
+    Returns:
+        Whether it was reset; otherwise the peak is that since the process started.
+    """
+    with suppress(OSError):
+        _RESET.write_text("5")
+        return True
+    return False
+
+
+def peak_bytes() -> int:
+    """The peak resident memory of this process in bytes, since it was last reset.
+
+    Example:
+    >>> peak_bytes() >= (resident_bytes() or 0) > 0
+    True
+    """
+    kilobytes = _status_kilobytes("VmHWM") or _max_kilobytes(resource.RUSAGE_SELF)
+    return 1024 * kilobytes
 
 
 def _max_kilobytes(who: int) -> int:

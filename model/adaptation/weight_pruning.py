@@ -1,6 +1,10 @@
-"""Magnitude pruning: sets the smallest weights to zero, and keeps them there."""
+"""Magnitude pruning: sets the smallest weights to zero, and keeps them there.
 
-from collections.abc import Sequence
+A *mask* has the shape of a weight: True for numbers that may be nonzero, False for
+those that are pruned.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,10 +13,11 @@ import numpy as np
 from keras import ops
 
 from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.pruning import KERNELS
 from transbeam.model.adaptation.freezing import forget_traces
-from transbeam.model.base.weight_paths import matching
+from transbeam.model.base.weight_paths import select_prunable
 
-KERNELS = ("*/kernel",)
+Scope = Literal["matrix", "global"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ def prune_weights(
     sparsity: float,
     *,
     targets: Sequence[str] = KERNELS,
-    scope: Literal["matrix", "global"] = "matrix",
+    scope: Scope = "matrix",
 ) -> Sparsity:
     """Sets the smallest weights to zero and keeps them there in further training.
 
@@ -92,25 +97,77 @@ def prune_weights(
         - [Han et al., 2015](https://arxiv.org/abs/1506.02626), section 3
         - [Zhu & Gupta, 2017](https://arxiv.org/abs/1710.01878), section 3 (in steps)
     """
-    if not 0 <= sparsity < 1:
-        raise ConfigError(f"sparsity={sparsity} is not in [0, 1)")
     weights = _float_weights(model, targets)
     values = {path: ops.convert_to_numpy(w) for path, w in weights.items()}
-    magnitudes = {path: _magnitudes(value) for path, value in values.items()}
+    masks = magnitude_masks(values, sparsity, scope)
+    for path, weight in weights.items():
+        weight.assign(np.where(masks[path], values[path], np.zeros_like(values[path])))
+    return keep_zeros(model, targets=targets)
+
+
+def magnitude_masks(
+    values: Mapping[str, np.ndarray],
+    sparsity: float,
+    scope: Scope = "matrix",
+    before: Mapping[str, np.ndarray] | None = None,
+) -> dict[str, np.ndarray]:
+    """Computes the masks that prune the smallest numbers of some weights.
+
+    Of equally small numbers the first are pruned, so equal weights have equal masks on
+    every machine.
+
+    Args:
+        values: The weights, by path.
+        sparsity: in `[0, 1)`. The share of numbers to prune, rounded to a whole number
+            of them.
+        scope: As in `prune_weights`.
+        before: Earlier masks of the same weights: what they prune stays pruned.
+
+    Returns:
+        The masks, by path.
+
+    Raises:
+        ConfigError: An argument is out of range.
+
+    Example:
+    >>> small, large = np.array([[0.1, -0.4]]), np.array([[3.0, -2.0]])
+    >>> magnitude_masks({"a": small, "b": large}, 0.5)["b"]
+    array([[ True, False]])
+    >>> magnitude_masks({"a": small, "b": large}, 0.5, "global")["b"]
+    array([[ True,  True]])
+    """
+    if not 0 <= sparsity < 1:
+        raise ConfigError(f"sparsity={sparsity} is not in [0, 1)")
+    magnitudes = {path: np.abs(x).astype("float32") for path, x in values.items()}
+    for path, mask in (before or {}).items():
+        magnitudes[path][~mask] = -1.0  # below those that happen to be zero
     match scope:
         case "matrix":
-            smallest = {p: _smallest(m, sparsity) for p, m in magnitudes.items()}
+            return {path: _largest(x, sparsity) for path, x in magnitudes.items()}
         case "global":
-            joined = _smallest(np.concatenate(list(magnitudes.values())), sparsity)
-            ends = np.cumsum([m.size for m in magnitudes.values()])[:-1]
-            pieces = np.split(joined, ends)
-            smallest = dict(zip(magnitudes, pieces, strict=True))
+            flat = [x.ravel() for x in magnitudes.values()]
+            joined = _largest(np.concatenate(flat), sparsity)
+            pieces = np.split(joined, np.cumsum([x.size for x in flat])[:-1])
+            return {
+                path: piece.reshape(x.shape)
+                for (path, x), piece in zip(magnitudes.items(), pieces, strict=True)
+            }
         case _:
             raise ConfigError(f"scope={scope!r} is not one of 'matrix', 'global'")
-    for path, weight in weights.items():
-        zeros = smallest[path].reshape(values[path].shape)
-        weight.assign(np.where(zeros, np.zeros_like(values[path]), values[path]))
-    return keep_zeros(model, targets=targets)
+
+
+def _largest(magnitudes: np.ndarray, sparsity: float) -> np.ndarray:
+    """Marks all but the smallest numbers, of which exactly the given share goes."""
+    number = round(sparsity * magnitudes.size)
+    if not number:
+        return np.ones(magnitudes.shape, "bool")
+    # The algorithm of `argpartition` differs by processor, and with it the choice among
+    # equal numbers; the value at a rank does not.
+    limit = np.partition(magnitudes, number - 1, axis=None)[number - 1]
+    kept = magnitudes > limit
+    equal = np.flatnonzero(magnitudes == limit)
+    kept.flat[equal[number - int(np.sum(magnitudes < limit)) :]] = True
+    return kept
 
 
 def keep_zeros(model: keras.Model, *, targets: Sequence[str] = KERNELS) -> Sparsity:
@@ -154,36 +211,35 @@ def measure_sparsity(
       0.00%  in total
     """
     weights = _float_weights(model, targets)
-    zeros = {
-        path: int(np.sum(ops.convert_to_numpy(weight) == 0))
-        for path, weight in weights.items()
-    }
-    sizes = {path: int(np.prod(weight.shape)) for path, weight in weights.items()}
+    return count_zeros({p: ops.convert_to_numpy(w) for p, w in weights.items()})
+
+
+def count_zeros(values: Mapping[str, np.ndarray]) -> Sparsity:
+    """Counts the zeros of some weights.
+
+    Args:
+        values: The weights, by path.
+
+    Example:
+    >>> print(count_zeros({"a": np.array([0.0, 2.0]), "b": np.ones(2)}))
+     50.00%  a
+      0.00%  b
+     25.00%  in total
+    """
+    zeros = {path: int(np.sum(x == 0)) for path, x in values.items()}
     return Sparsity(
-        by_weight={path: zeros[path] / sizes[path] for path in weights},
-        total=sum(zeros.values()) / sum(sizes.values()),
+        by_weight={path: zeros[path] / x.size for path, x in values.items()},
+        total=sum(zeros.values()) / sum(x.size for x in values.values()),
     )
 
 
 def _float_weights(model: keras.Model, targets: Sequence[str]) -> dict[str, Any]:
     weights = {weight.path: weight for weight in model.weights}
-    chosen = {path: weights[path] for path in matching(weights, targets, "weight")}
+    shapes = {path: tuple(weight.shape) for path, weight in weights.items()}
+    chosen = {path: weights[path] for path in select_prunable(shapes, targets)}
     for path, weight in chosen.items():
         if "float" not in weight.dtype:
             raise ConfigError(
                 f"{path} is quantised ({weight.dtype}); prune first, quantise then"
             )
-    return chosen
-
-
-def _magnitudes(value: np.ndarray) -> np.ndarray:
-    return np.abs(value).ravel().astype("float32")
-
-
-def _smallest(magnitudes: np.ndarray, share: float) -> np.ndarray:
-    """Marks the smallest values, exactly the given share of them."""
-    chosen = np.zeros(magnitudes.size, "bool")
-    number = round(share * magnitudes.size)
-    if number:
-        chosen[np.argpartition(magnitudes, number - 1)[:number]] = True
     return chosen

@@ -5,7 +5,8 @@ not need Keras.
 """
 
 import difflib
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from transbeam.configs.base.errors import ConfigError
@@ -24,6 +25,8 @@ _HEADS = (
     "regressor",
 )
 
+# Biases of attention scores by distance are matrices, too: a row for each distance.
+_SMALL = re.compile(r"bias|norm")
 
 # Those of them that compute class logits.
 _SCORES = ("classifier", "pair_classifier", "token_classifier")
@@ -61,6 +64,40 @@ def matching(paths: Iterable[str], patterns: Sequence[str], what: str) -> list[s
             hint = f"Most like it: {', '.join(near)}" if near else "There are none"
             raise ConfigError(f"{pattern!r} fits the path of no {what}. {hint}")
     return [p for p in paths if any(fnmatchcase(p, pattern) for pattern in patterns)]
+
+
+def select_prunable(
+    shapes: Mapping[str, tuple[int, ...]], patterns: Sequence[str]
+) -> list[str]:
+    """Selects the matrices whose single weights may be pruned.
+
+    Biases, norms and biases of attention scores are left out, even if a pattern matches
+    them: they are a small part of a model, and it depends on each of their numbers.
+
+    Args:
+        shapes: Shapes of a model's weights, by path.
+        patterns: Glob patterns, as in `matching`.
+
+    Raises:
+        ConfigError: A pattern matches no weight, or there is no matrix among those that
+            the patterns match.
+
+    Example:
+    >>> shapes = {"pooler/kernel": (8, 8), "pooler/bias": (8,), "norm/gamma": (8,)}
+    >>> select_prunable(shapes, ["pooler/*"])
+    ['pooler/kernel']
+    """
+    chosen = [
+        path
+        for path in matching(shapes, patterns, "weight")
+        if len(shapes[path]) > 1 and not _SMALL.search(path)
+    ]
+    if not chosen:
+        raise ConfigError(
+            f"{', '.join(patterns)}: matches only biases and norms, which are not "
+            "pruned. Matrices are */kernel and token_embedding/embeddings"
+        )
+    return chosen
 
 
 def is_head(path: str) -> bool:

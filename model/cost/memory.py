@@ -70,6 +70,7 @@ def training_memory(
     *,
     trained: int | None = None,
     teacher: int = 0,
+    pruned: int = 0,
 ) -> dict[str, int]:
     """Estimates the memory that training needs, in bytes.
 
@@ -81,6 +82,7 @@ def training_memory(
         training: The `training` section of a run.
         trained: Number of trainable weights; None for all.
         teacher: Number of weights of a teacher.
+        pruned: Number of weights in matrices that are pruned.
 
     Returns:
         Bytes by part, and `peak`, their sum: an upper bound, as gradients are allocated
@@ -105,6 +107,7 @@ def training_memory(
         "optimizer": numbers * FLOAT32 * trained,
         "averages": 0 if training.ema_decay is None else FLOAT32 * trained,
         "teacher": FLOAT32 * teacher,
+        "pruning_masks": pruned,  # a byte each
         "activations": activations,
         "scores": FLOAT32 * _scores_held(scores, training),
     }

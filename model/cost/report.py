@@ -11,6 +11,7 @@ from transbeam.configs.schema.attention import Attention, FullAttentionConfig
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.configs.schema.objectives.objective import TextObjective
 from transbeam.configs.schema.run import RunConfig
+from transbeam.model.base.weight_paths import select_prunable
 from transbeam.model.cost.attention import attention_cost
 from transbeam.model.cost.flop_count import PARTS, Work
 from transbeam.model.cost.flops import count_work
@@ -27,6 +28,7 @@ from transbeam.model.cost.parameters import (
     TrainedParameters,
     as_trained,
     count_head,
+    count_numbers,
     count_parameters,
     count_trained,
     scored_rows,
@@ -102,6 +104,7 @@ def count_cost(
                 run.training,
                 trained=parameters["trained"],
                 teacher=_teacher_parameters(run, vocabulary_size),
+                pruned=_pruned_parameters(run, vocabulary_size),
             ),
             "activations_per_sequence": kept,
             "cache": {
@@ -171,6 +174,18 @@ def _shapes(run: RunConfig, vocabulary_size: int) -> Shapes:
     model = as_trained(run.model, run.objective)
     backbone = backbone_shapes(model, vocabulary_size, run.objective)
     return backbone | head_shapes(run.model, run.objective, vocabulary_size)
+
+
+def _pruned_parameters(run: RunConfig, vocabulary_size: int) -> int:
+    """Number of weights in matrices that `training.pruning` prunes."""
+    if run.training.pruning is None:
+        return 0
+    shapes = _shapes(run, vocabulary_size)
+    try:
+        chosen = select_prunable(shapes, run.training.pruning.targets)
+    except ConfigError as error:
+        raise ConfigError(f"training.pruning.targets: {error}") from None
+    return count_numbers(shapes, chosen)
 
 
 def _teacher_parameters(run: RunConfig, vocabulary_size: int) -> int:

@@ -3,9 +3,12 @@
 import io
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
+
+from transbeam.configs.base.atomic_files import write_atomically
 
 if TYPE_CHECKING:  # it takes half a second, and is for those who draw
     from matplotlib.axes import Axes
@@ -57,14 +60,31 @@ def as_svg(figure: "Figure", what: str) -> Markup:
         figure: What is drawn.
         what: Description of the chart in words.
     """
+    _, _, drawn = _svg_text(figure, transparent=True).partition("<svg")
+    # Names of parts would stand twice on a page with two pictures.
+    drawn = re.sub(r' (xmlns\S*="[^"]*"|id="[\w.]+_\d+")', "", drawn)
+    return Markup("<svg role='img' aria-label='{}'{}").format(what, Markup(drawn))
+
+
+def save_svg(figure: "Figure", path: Path) -> None:
+    """Writes a figure on white as an SVG file.
+
+    Args:
+        figure: What is drawn.
+        path: The file, in a folder that exists.
+
+    Raises:
+        ArtifactError: The file cannot be written.
+    """
+    write_atomically(path, _svg_text(figure, transparent=False))
+
+
+def _svg_text(figure: "Figure", transparent: bool) -> str:
     from matplotlib import rc_context
 
     written = io.StringIO()
     # The same figure has the same bytes, at any time.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "transbeam"}):
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(written, format="svg", transparent=True, metadata=nothing)
-    _, _, drawn = written.getvalue().partition("<svg")
-    # Names of parts would stand twice on a page with two pictures.
-    drawn = re.sub(r' (xmlns\S*="[^"]*"|id="[\w.]+_\d+")', "", drawn)
-    return Markup("<svg role='img' aria-label='{}'{}").format(what, Markup(drawn))
+        figure.savefig(written, format="svg", transparent=transparent, metadata=nothing)
+    return written.getvalue()

@@ -19,7 +19,8 @@ from transbeam.configs.loader.model_files import training_stage
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.objectives.traits import TRAITS
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run
-from transbeam.trainer.loop.metrics_log import TrainingLog, read_metrics
+from transbeam.trainer.loop.metrics_file import read_metrics
+from transbeam.trainer.loop.metrics_log import TrainingLog
 from transbeam.trainer.run import train
 
 MODEL = """

@@ -24,7 +24,7 @@ from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.loader.model_files import training_stage
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.model.kernels.matmul_dtype import VARIABLE
-from transbeam.trainer.loop.metrics_log import read_metrics
+from transbeam.trainer.loop.metrics_file import read_metrics
 from transbeam.trainer.run import train
 
 KEYS = """

@@ -25,7 +25,7 @@ from transbeam.pipeline.stage import data
 from transbeam.trainer.distillation.distillation_loss import DistillationLoss
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.evaluation.evaluation_loop import describe, evaluate, means
-from transbeam.trainer.loop.metrics_log import read_metrics
+from transbeam.trainer.loop.metrics_file import read_metrics
 from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.objectives.objective_metrics import make_scorers
 from transbeam.trainer.objectives.targets import NumberTarget, make_targets

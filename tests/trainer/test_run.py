@@ -17,17 +17,18 @@ from transbeam.configs.base.errors import ArtifactError, ConfigError, UserError
 from transbeam.configs.loader.model_files import training_stage
 from transbeam.model.layers.block import TransformerBlock
 from transbeam.pipeline.stage import data
+from transbeam.trainer.base.determinism import make_deterministic
 from transbeam.trainer.base.training_stage import build_trainable
 from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.rendezvous import Rendezvous
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.evaluation.evaluation_loop import NotFiniteError
-from transbeam.trainer.loop.metrics_log import TrainingLog, read_metrics
+from transbeam.trainer.loop.metrics_file import read_metrics
+from transbeam.trainer.loop.metrics_log import TrainingLog
 from transbeam.trainer.loop.out_of_memory import OutOfMemoryError
 from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.optimizers.schedules import build_schedule
 from transbeam.trainer.run import train
-from transbeam.trainer.training_setup import make_deterministic
 
 LEARN = (
     "training.steps=120",

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.compatibility import model_differences
 from transbeam.configs.loader.model_files import (
     IMPORTED,
     INITIAL_WEIGHTS,
@@ -32,8 +33,10 @@ from transbeam.configs.loader.run_file import RUN_FILE
 from transbeam.configs.loader.run_folder import Stage, lock, save_config
 from transbeam.configs.loader.yaml_config import parse_run
 from transbeam.configs.loader.yaml_dump import dump_run
+from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.tokenizer import PretrainedConfig
 from transbeam.model.build import build_model
 from transbeam.model.weights.safetensors_store import (
     load_matching_weights,
@@ -94,7 +97,7 @@ def folder_for(folder: Path, run_folder: Path | None, what: str) -> Path:
     run_folder = run_folder or Path("runs", f"{folder_run_name(folder)}_{what}")
     if run_folder.resolve() == folder.resolve():
         raise ArtifactError(
-            f"{run_folder}: is the run that is to be {what}. Give the smaller one a "
+            f"{run_folder}: is the run that is to be {what}. Give the new one a "
             "folder of its own: --run DIR"
         )
     return run_folder
@@ -136,6 +139,41 @@ def derived_config(
         with_model=True,
         lines=False,
     )
+
+
+def pruned_run_config(
+    old: RunConfig, run_folder: Path, overrides: Sequence[str], **training: Any
+) -> RunConfig:
+    """Derives the configuration of a pruned model, whose tokenizer is the old one.
+
+    A teacher and the data sets of other runs stay in the configuration, because the
+    tokenizer is unchanged. The teacher's blocks are not copied into the student again.
+
+    Args:
+        old: The source run's configuration, with the reduced sizes already in it.
+        run_folder: The new run's folder.
+        overrides: `KEY=VALUE` overrides.
+        training: Further keys of `training` to replace.
+
+    Raises:
+        ConfigError: An override is invalid, or changes the model.
+    """
+    if not isinstance(old.objective, ImageObjective):
+        path = str(run_folder / IMPORTED / TOKENIZER)
+        old = dataclasses.replace(old, tokenizer=PretrainedConfig(path=path))
+    teacher = old.training.distillation
+    if teacher is not None:
+        teacher = dataclasses.replace(teacher, layers=(), decoder_layers=None)
+    config = derived_config(
+        old, run_folder, overrides, distillation=teacher, **training
+    )
+    if wrong := model_differences(old, config):
+        listed = "\n".join(f"  {line}" for line in wrong)
+        raise ConfigError(
+            f"--set: the weights that are left would mean something else:\n{listed}\n"
+            "What is pruned is chosen by the options of the command alone"
+        )
+    return config
 
 
 def build_smaller(

@@ -19,16 +19,11 @@ import tensorflow as tf
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.cli.console import Console
-from transbeam.configs.loader.compatibility import model_differences
 from transbeam.configs.loader.model_files import (
-    IMPORTED,
-    TOKENIZER,
     find_model_weights,
     training_stage,
 )
 from transbeam.configs.schema.objectives.objective import ImageObjective
-from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.tokenizer import PretrainedConfig
 from transbeam.model.adaptation.pruned_config import (
     find_attention_config,
     pruned_config,
@@ -51,9 +46,9 @@ from transbeam.trainer.derived_runs.derived_run import (
     DerivedModel,
     DerivedRun,
     build_smaller,
-    derived_config,
     folder_for,
     origin_tokenizer,
+    pruned_run_config,
 )
 from transbeam.trainer.derived_runs.head_scores import (
     GRADIENT,
@@ -67,6 +62,7 @@ from transbeam.trainer.step.batch import Batch, outputs_to_learn_from
 
 # Small, because gradients of opposite sign cancel within a batch.
 _RECORDS = 8
+BATCHES = 16
 _FEEDFORWARD = "/feedforward"
 
 Parts = Mapping[str, np.ndarray]
@@ -81,7 +77,7 @@ def prune_run(
     heads: int | None = None,
     intermediate: int | None = None,
     by: str = GRADIENT,
-    batches: int = 16,
+    batches: int = BATCHES,
 ) -> dict[str, Any]:
     """Derives a run with a pruned model, unless the same run already exists.
 
@@ -123,7 +119,7 @@ def prune_run(
     run_folder = folder_for(folder, run_folder, "pruned")
     origin = find_origin(folder)
     model = pruned_config(origin.config.model, heads=heads, intermediate=intermediate)
-    config = _config(
+    config = pruned_run_config(
         dataclasses.replace(origin.config, model=model), run_folder, overrides
     )
     records = _records(origin)
@@ -163,28 +159,6 @@ def prune_run(
     exportable = run.is_exportable(smaller, tokenizer)
     summary = _summary(run, smaller, entries, exportable)
     return run.write(smaller, tokenizer, {"summary": summary, **entries}, console)
-
-
-def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunConfig:
-    """Derives the new configuration, with the remaining weights as initial weights.
-
-    A teacher and the data sets of other runs stay in the configuration, because the
-    tokenizer is unchanged. The teacher's blocks are not copied into the student again.
-    """
-    if not isinstance(old.objective, ImageObjective):
-        path = str(run_folder / IMPORTED / TOKENIZER)
-        old = dataclasses.replace(old, tokenizer=PretrainedConfig(path=path))
-    teacher = old.training.distillation
-    if teacher is not None:
-        teacher = dataclasses.replace(teacher, layers=(), decoder_layers=None)
-    config = derived_config(old, run_folder, overrides, distillation=teacher)
-    if wrong := model_differences(old, config):
-        listed = "\n".join(f"  {line}" for line in wrong)
-        raise ConfigError(
-            f"--set: the weights that are left would mean something else:\n{listed}\n"
-            "Of the model only heads and intermediate can be made smaller here"
-        )
-    return config
 
 
 def _records(origin: Origin) -> Manifest:

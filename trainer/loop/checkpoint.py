@@ -1,10 +1,11 @@
 """Checkpoints: the whole state of a training in one folder, written atomically.
 
 A checkpoint holds the weights with the random state of every dropout, the optimizer,
-the moving averages, the counters of the update, and the step, which determines the
-position in the data. A checkpoint is written under a temporary name and renamed when it
-is complete, so an incomplete checkpoint is never read. A background thread writes the
-checkpoint: the training waits only while the state is copied to host memory.
+the moving averages, the masks of pruned weights, the counters of the update, and the
+step, which determines the position in the data. A checkpoint is written under a
+temporary name and renamed when it is complete, so an incomplete checkpoint is never
+read. A background thread writes the checkpoint: the training waits only while the state
+is copied to host memory.
 """
 
 import json
@@ -291,6 +292,8 @@ def _described(state: TrainState) -> dict[str, Any]:
         state.model.trainable_variables[: len(state.averages)]
     ):
         described[f"average/{number:05d}"]["path"] = f"{AVERAGE_OF}{weight.path}"
+    for number, weight in enumerate(state.pruned):
+        described[f"mask/{number:05d}"]["path"] = f"the mask of {weight.path}"
     return described
 
 

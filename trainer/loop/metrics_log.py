@@ -5,7 +5,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,11 @@ from transbeam.trainer.evaluation.evaluation_loop import (
     EvaluationMetrics,
     NotFiniteError,
     means,
+)
+from transbeam.trainer.loop.metrics_file import (
+    METRICS,
+    read_metrics,
+    time_and_tokens,
 )
 from transbeam.trainer.step.state import TrainState
 
@@ -42,6 +47,9 @@ class TrainingLog:
         writes: True for the chief, the only worker that writes.
         step_seconds: Seconds of a step at the devices' peak throughput, for `mfu`;
             0 leaves `mfu` out.
+
+    Attributes:
+        sparsity: The share of zeros in the pruned weights; None without pruning.
     """
 
     def __init__(
@@ -70,6 +78,7 @@ class TrainingLog:
         before = time_and_tokens(read_metrics(folder))
         self._tokens = before["tokens"]  # real tokens of the logged steps
         self._start = time.perf_counter() - before["seconds"]
+        self.sparsity: float | None = None
         self._waiting: list[Any] = []
         self._input_seconds = 0.0
         self._began = time.perf_counter()
@@ -119,6 +128,8 @@ class TrainingLog:
         line["input_wait"] = round(self._input_seconds / seconds, 4)
         if skipped := len(steps) - len(used):
             line["skipped"] = skipped
+        if self.sparsity is not None:
+            line["sparsity"] = round(self.sparsity, 6)
         self.write("train", **line)
         self.progress.describe(_progress_text(line))
         self.restart_clock()
@@ -197,42 +208,7 @@ class TrainingLog:
         return int(self.state.skipped_in_a_row.numpy())
 
 
-METRICS = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
-
-
-def read_metrics(folder: Path) -> list[dict[str, float]]:
-    """Reads the lines of a training's log, except one that a crash truncated."""
-    path = folder / METRICS
-    rows = []
-    for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            continue
-    return rows
-
-
-def time_and_tokens(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Time and real tokens of a training's steps.
-
-    Pauses between attempts are excluded, and so are steps that were lost in a crash and
-    repeated.
-
-    Args:
-        rows: The lines of `metrics.jsonl`.
-
-    Returns:
-        `seconds`, `tokens` and `tokens_per_second`.
-
-    Example:
-    >>> time_and_tokens([{"step": 10, "seconds": 2.0, "tokens": 4096, "loss": 5.1}])
-    {'seconds': 2.0, 'tokens': 4096, 'tokens_per_second': 2048}
-    """
-    last = rows[-1] if rows else {}
-    seconds, tokens = last.get("seconds", 0.0), last.get("tokens", 0)
-    rate = round(tokens / seconds) if seconds else 0
-    return {"seconds": seconds, "tokens": tokens, "tokens_per_second": rate}
 
 
 def cut_metrics(folder: Path, step: int) -> None:

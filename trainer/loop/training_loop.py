@@ -13,6 +13,7 @@ from transbeam.trainer.distribution.workers import Workers
 from transbeam.trainer.evaluation.evaluation_loop import EvaluationMetrics
 from transbeam.trainer.loop.checkpoint import Checkpoints
 from transbeam.trainer.loop.metrics_log import TrainingLog
+from transbeam.trainer.loop.weight_pruner import WeightPruner
 from transbeam.trainer.step.state import TrainState
 
 
@@ -65,7 +66,7 @@ def run_steps(
     """Runs updates from `log.step` to the last step of the configuration.
 
     Validates and saves a checkpoint every `evaluate_every` steps and after the last
-    step.
+    step. Weights are pruned at the steps of `training.pruning`.
 
     Args:
         update: From `transbeam.trainer.step.build.build_step`.
@@ -82,13 +83,23 @@ def run_steps(
         UserError: The disk cannot be written, or the loss was not finite for too many
             steps.
     """
+    pruner = WeightPruner(state, config.pruning) if config.pruning else None
+
+    def prune(step: int) -> None:
+        if pruner is not None:
+            pruner.prune(step)
+            log.sparsity = pruner.sparsity
+
     with stopping as stop:
+        prune(log.step)
         log.restart_clock()
         while log.step < config.steps:
             began = time.perf_counter()
             batch = next(batches)
             waited = time.perf_counter() - began
-            log.add(update(batch), waited)
+            numbers = update(batch)
+            prune(log.step + 1)
+            log.add(numbers, waited)
             stops = stop.is_due()
             ends = log.step == config.steps
             if config.analyze_every and log.step % config.analyze_every == 0:
@@ -99,7 +110,9 @@ def run_steps(
                 log.flush()
                 found = measurements.validate()
                 log.validated(found)
-                checkpoints.save(state, log.step, found.loss)
+                # A model that is yet to be pruned is no candidate for the best.
+                counts = pruner is None or pruner.is_finished(log.step)
+                checkpoints.save(state, log.step, found.loss if counts else None)
                 log.restart_clock()
             elif stops:
                 log.flush()

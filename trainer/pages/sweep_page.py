@@ -8,7 +8,7 @@ from typing import Any
 from transbeam.configs.cli.progress import duration
 from transbeam.configs.loader.sweep import Sweep
 from transbeam.pipeline.pages.html_templates import render
-from transbeam.trainer.loop.metrics_log import read_metrics
+from transbeam.trainer.loop.metrics_file import read_metrics
 from transbeam.trainer.pages.svg_curves import Curve, curves, short
 
 _MOST_CURVES = 8

@@ -62,6 +62,11 @@ def training_report(
                 _curve(rows, "gradient_norm"),
             ),
             (
+                "Sparsity",
+                "share of zeros in the pruned weights",
+                _curve(rows, "sparsity"),
+            ),
+            (
                 "Speed",
                 "real tokens per second, between two lines of the log",
                 _curve(rows, "tokens_per_second"),

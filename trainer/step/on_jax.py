@@ -28,7 +28,9 @@ def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
     model = state.model
     trained = model.trainable_variables
     others = model.non_trainable_variables
-    changed = [*state.optimizer.variables, *state.averages, *state.counters]
+    # An update leaves the masks as they are, but must not take them for constants.
+    kept = [*state.masks, *state.counters]
+    changed = [*state.optimizer.variables, *state.averages, *kept]
     groups = (trained, others, changed)
     mesh = workers if isinstance(workers, MeshWorkers) else None
 

@@ -20,6 +20,9 @@ class TrainState:
         optimizer: The built optimizer.
         averages: The moving average of each trainable weight; empty without
             `training.ema_decay`.
+        pruned: The trainable weights that are pruned; empty without `training.pruning`.
+        masks: bool. The mask of each of them: False for numbers that are zero, and stay
+            zero.
         loss_scale: float32. Factor by which the loss is multiplied before gradients are
             computed, so that float16 can represent them; 1 in other formats.
         since_skipped: int32. Updates since the loss scale last changed.
@@ -33,6 +36,7 @@ class TrainState:
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
         config: TrainingConfig,
+        pruned: Sequence[keras.Variable] = (),
     ):
         self.model = model
         self.optimizer = optimizer
@@ -46,14 +50,20 @@ class TrainState:
         self.averages: list[keras.Variable] = []
         if config.ema_decay is not None:
             self.averages = [
-                keras.Variable(
-                    ops.copy(weight.value),
-                    trainable=False,
-                    layout=getattr(weight, "_layout", None),  # on JAX: its sharding
-                    name=f"average_{number}",
-                )
+                _beside(weight, ops.copy(weight.value), f"average_{number}")
                 for number, weight in enumerate(model.trainable_variables)
             ]
+        self.pruned = list(pruned)
+        self.masks = [
+            _beside(weight, ops.ones(weight.shape, "bool"), f"mask_{number}")
+            for number, weight in enumerate(pruned)
+        ]
+        numbers = {id(w): n for n, w in enumerate(model.trainable_variables)}
+        # By the weight's place among all trainable weights.
+        self._mask_of = {
+            numbers[id(weight)]: mask
+            for weight, mask in zip(self.pruned, self.masks, strict=True)
+        }
 
     def last_learning_rate(self) -> float:
         """The learning rate of the last update, or of the first if no update was done.
@@ -65,7 +75,7 @@ class TrainState:
 
     @property
     def counters(self) -> list[keras.Variable]:
-        """All variables except those of the model, the optimizer and the averages."""
+        """The loss scale, and counts of updates."""
         return [
             self.loss_scale,
             self.since_skipped,
@@ -75,13 +85,52 @@ class TrainState:
 
     @property
     def variables(self) -> dict[str, Sequence[keras.Variable]]:
-        """All variables: model, optimizer, moving averages and counters."""
+        """All variables: model, optimizer, averages, masks of pruning, and counters."""
         return {
             "model": self.model.variables,
             "optimizer": self.optimizer.variables,
             "average": self.averages,
+            "mask": self.masks,
             "counters": self.counters,
         }
+
+    def set_masks(self, masks: Sequence[Any]) -> None:
+        """Replaces the masks, and sets what they prune to zero.
+
+        Args:
+            masks: bool, one for each weight in `pruned`.
+        """
+        for mask, value in zip(self.masks, masks, strict=True):
+            mask.assign(value)
+        self.mask_weights()
+        for number, mask in self._mask_of.items():
+            for average in self.averages[number : number + 1]:
+                average.assign(_masked(average.value, mask))
+
+    def mask_weights(self) -> None:
+        """Sets pruned numbers of the weights to zero."""
+        weights = self.model.trainable_variables
+        for number, mask in self._mask_of.items():
+            weights[number].assign(_masked(weights[number].value, mask))
+
+    def mask_gradients(self, gradients: Sequence[Any]) -> list[Any]:
+        """Returns the gradients of all trainable weights, zero for pruned numbers."""
+        masked = list(gradients)
+        for number, mask in self._mask_of.items():
+            masked[number] = _masked(masked[number], mask)
+        return masked
+
+
+def _beside(weight: keras.Variable, value: Any, name: str) -> keras.Variable:
+    """A variable of a weight's shape; on JAX it is sharded like the weight."""
+    layout = getattr(weight, "_layout", None)
+    dtype = keras.backend.standardize_dtype(value.dtype)
+    return keras.Variable(value, dtype=dtype, trainable=False, layout=layout, name=name)
+
+
+def _masked(value: Any, mask: keras.Variable) -> Any:
+    # Not a product: that would leave -0.0, which takes place in a compressed file.
+    return ops.where(mask.value, value, ops.zeros_like(value))
 
 
 @contextmanager
@@ -123,7 +172,7 @@ class UpdateRule:
         self.ema_decay = config.ema_decay
 
     def finish(self, gradients: Sequence[Any]) -> tuple[list[Any], Any, Any]:
-        """Unscales and clips gradients.
+        """Unscales and clips gradients; those of pruned numbers become zero.
 
         Returns:
             The gradients, their norm before clipping, and whether the norm is finite.
@@ -131,6 +180,7 @@ class UpdateRule:
         scale = 1.0 / self.state.loss_scale.value
         if self.state.scales:
             gradients = [gradient * scale for gradient in gradients]
+        gradients = self.state.mask_gradients(gradients)
         squares = [ops.sum(ops.square(ops.cast(g, "float32"))) for g in gradients]
         norm = ops.sqrt(sum(squares[1:], squares[0]))
         if self.clip_norm is not None:
@@ -143,6 +193,8 @@ class UpdateRule:
         state = self.state
         weights = state.model.trainable_variables
         state.optimizer.apply(gradients, weights)
+        # The optimizer's momentum moves a pruned number even without a gradient.
+        state.mask_weights()
         if self.ema_decay is not None:
             for average, weight in zip(state.averages, weights, strict=True):
                 average.assign_add(

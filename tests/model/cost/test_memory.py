@@ -1,10 +1,12 @@
 """Bytes counted by hand, and that what is kept is what the kind of attention says."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.attention import (
     FullAttentionConfig,
     KernelAttentionConfig,
@@ -34,10 +36,12 @@ from transbeam.model.cost.memory import (
     kept_activations,
     training_memory,
 )
+from transbeam.model.cost.report import count_cost
 from transbeam.model.cost.stacks import Lengths
 from transbeam.model.kernels import vocabulary_loss
 from transbeam.model.layers.attention import kernel_attention
 
+ROOT = Path(__file__).parents[3]
 ATTENTION = FullAttentionConfig(
     num_heads=4, num_key_value_heads=2, head_dim=5, dropout=0.0
 )
@@ -55,6 +59,19 @@ TOKENS = 10
 def kept(config, number=4):
     objective = CausalConfig() if config.kind == "decoder" else MaskedConfig()
     return kept_activations(config, objective, Lengths(tokens=TOKENS), number)
+
+
+def test_masks_take_a_byte_for_each_number_of_the_kernels():
+    pruning = "training.pruning={sparsity: 0.5, end_step: 9}"
+    run, pruned = (
+        count_cost(load_run(ROOT / "configs/tiny/masked.yaml", overrides))
+        for overrides in ([], [pruning])
+    )
+    masks = pruned["memory"]["training"]["pruning_masks"]
+    # Two blocks of width 64 and 128, and the head's dense layer.
+    assert masks == 2 * (4 * 64 * 64 + 2 * 64 * 128) + 64 * 64
+    peaks = [cost["memory"]["training"]["peak"] for cost in (run, pruned)]
+    assert peaks[1] - peaks[0] == masks
 
 
 def test_training_in_float32_takes_sixteen_bytes_a_weight():

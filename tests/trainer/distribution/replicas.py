@@ -24,6 +24,7 @@ from transbeam.configs.schema.optimizers import (
     MuonConfig,
     Optimizer,
 )
+from transbeam.configs.schema.pruning import PruningConfig
 from transbeam.configs.schema.training import (
     DataParallelConfig,
     Distribution,
@@ -38,6 +39,7 @@ from transbeam.trainer.distillation.distillation_loss import (
 from transbeam.trainer.distillation.teacher import begin_as
 from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.workers import ALONE, Workers
+from transbeam.trainer.loop.weight_pruner import WeightPruner, prunable_weights
 from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.objectives.targets import make_targets
 from transbeam.trainer.optimizers.build import build_optimizer
@@ -85,7 +87,9 @@ class Training:
             if optimizer is not None:
                 built = build_optimizer(optimizer, Warmup(0.01, 0), weights)
             built.build(weights)
-            self.state = TrainState(self.model, built, config)
+            pruned = prunable_weights(self.model, config.pruning)
+            self.state = TrainState(self.model, built, config, pruned)
+        self.pruner = config.pruning and WeightPruner(self.state, config.pruning)
         loss = Loss(make_targets(objective), label_smoothing=0.1)
         self.update = build_step(self.state, loss, config, workers)
         self.forward = build_evaluation(self.model, loss, workers)
@@ -129,7 +133,10 @@ def compare(workers: Workers, kind: str, batches, *arguments, **keys) -> None:
     """Asserts that numbers, state and answers are those of one device."""
     one = Training(ALONE, kind, *arguments, **keys)
     several = Training(workers, kind, *arguments, **keys)
-    for batch in batches:
+    for step, batch in enumerate(batches):
+        for training in (one, several):
+            if training.pruner:
+                training.pruner.prune(step)
         same(one.update(batch), several.update(batch), rtol=2e-5, atol=1e-6)
     same(one.values(), several.values(), atol=2e-5)
     odd = random_batch(OBJECTIVES[kind], 5, seed=9)
@@ -154,8 +161,12 @@ def three_batches(kind: str) -> list:
     return batches
 
 
+# Before the first update, which is compiled then, and after the second.
+PRUNED = PruningConfig(sparsity=0.6, initial_sparsity=0.3, end_step=2, interval=2)
+
+
 def quick() -> None:
-    keys = {"accumulation": 2, "clip_norm": 0.3, "ema_decay": 0.5}
+    keys = {"accumulation": 2, "clip_norm": 0.3, "ema_decay": 0.5, "pruning": PRUNED}
     compare(two_replicas(), "causal", three_batches("causal"), AdamWConfig(), **keys)
 
 
@@ -233,7 +244,7 @@ def model_parallel() -> None:
 
     workers = MeshWorkers(ProcessInfo(), model_devices=2)
     assert workers.replicas == 2
-    keys = {"accumulation": 2, "clip_norm": 0.3, "ema_decay": 0.5}
+    keys = {"accumulation": 2, "clip_norm": 0.3, "ema_decay": 0.5, "pruning": PRUNED}
     for kind in ("causal", "seq2seq"):
         compare(workers, kind, three_batches(kind), AdamWConfig(), **keys)
     training = Training(workers, "causal", AdamWConfig(), ema_decay=0.5)

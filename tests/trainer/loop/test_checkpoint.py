@@ -20,6 +20,7 @@ from transbeam.configs.schema.optimizers import (
     MuonConfig,
     Optimizer,
 )
+from transbeam.configs.schema.pruning import PruningConfig
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.weights.training_checkpoints import list_checkpoints
 from transbeam.trainer.base.weight_files import save_weights
@@ -32,6 +33,7 @@ from transbeam.trainer.loop.checkpoint import (
     take_snapshot,
     write_checkpoint,
 )
+from transbeam.trainer.loop.weight_pruner import WeightPruner, prunable_weights
 from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.objectives.targets import make_targets
 from transbeam.trainer.optimizers.build import build_optimizer
@@ -40,7 +42,9 @@ from transbeam.trainer.step.build import build_step
 from transbeam.trainer.step.state import TrainState
 
 CAUSAL = OBJECTIVES["causal"]
-CONFIG = TrainingConfig(steps=100, ema_decay=0.9)
+# The last pruning is after the checkpoint, in which the masks of the first have to be.
+PRUNING = PruningConfig(sparsity=0.6, initial_sparsity=0.3, end_step=4, interval=4)
+CONFIG = TrainingConfig(steps=100, ema_decay=0.9, pruning=PRUNING)
 # Lion keeps the first moments alone, which AdamW keeps, too.
 OFTEN = (AdafactorConfig, AdamWConfig, MuonConfig)
 THOROUGH = pytest.mark.thorough(
@@ -55,12 +59,14 @@ def new_state(
 ) -> TrainState:
     model = small_model(OBJECTIVES[objective], dropout=0.5)
     made = build_optimizer(optimizer(), Warmup(0.01, 4), model.trainable_variables)
-    return TrainState(model, made, config)
+    return TrainState(model, made, config, prunable_weights(model, config.pruning))
 
 
 def run(state: TrainState, first: int, last: int) -> None:
     update = build_step(state, Loss(make_targets(CAUSAL)), CONFIG)
+    pruner = WeightPruner(state, PRUNING)
     for number in range(first, last):
+        pruner.prune(number)
         update(random_batch(CAUSAL, 4, seed=number))
 
 

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from transbeam.configs.cli.progress import SilentBar
 from transbeam.trainer.loop import metrics_log as module
-from transbeam.trainer.loop.metrics_log import TrainingLog, cut_metrics, read_metrics
+from transbeam.trainer.loop.metrics_file import read_metrics
+from transbeam.trainer.loop.metrics_log import TrainingLog, cut_metrics
 
 
 def numbers(cost: float, tokens: int) -> dict:

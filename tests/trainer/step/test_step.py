@@ -323,3 +323,65 @@ def test_a_batch_without_targets_teaches_nothing() -> None:
     assert float(numbers["loss"]) == 0.0
     for a, b in zip(before, weights, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def pruned_state(config: TrainingConfig, optimizer) -> TrainState:
+    """A state in which every kernel of a decoder may be pruned."""
+    model = small_model(OBJECTIVES["causal"])
+    optimizer.build(model.trainable_variables)
+    kernels = [w for w in model.trainable_variables if w.path.endswith("/kernel")]
+    return TrainState(model, optimizer, config, kernels)
+
+
+def draw_masks(state: TrainState, share: float) -> list[np.ndarray]:
+    random = np.random.default_rng(3)  # the larger share holds what the smaller has
+    return [random.random(weight.shape) >= share for weight in state.pruned]
+
+
+def test_pruned_numbers_have_no_gradient() -> None:
+    """The rest is updated as if the others were constants, also when it is clipped."""
+    batch, results = random_batch(OBJECTIVES["causal"], 4), []
+    config = training(clip_norm=1e-2)
+    for is_pruned in (False, True):
+        state = pruned_state(config, keras.optimizers.SGD(1.0))
+        masks = draw_masks(state, 0.5)
+        for weight, mask in zip(state.pruned, masks, strict=True):
+            weight.assign(ops.convert_to_numpy(weight.value) * mask)
+        if is_pruned:
+            state.set_masks(masks)
+        before = values(state.model.trainable_variables)
+        update = build_step(state, Loss(make_targets(OBJECTIVES["causal"])), config)
+        norm = float(update(batch)["gradient_norm"])
+        after = values(state.model.trainable_variables)
+        # What was clipped to a norm of 1e-2 is scaled back.
+        results.append(
+            [(b - a) * norm / 1e-2 for a, b in zip(after, before, strict=True)]
+        )
+    dense, pruned = results
+    index = {id(w): n for n, w in enumerate(state.model.trainable_variables)}
+    for weight, mask in zip(state.pruned, masks, strict=True):
+        assert np.abs(dense[index[id(weight)]][~mask]).max() > 0
+        dense[index[id(weight)]] *= mask
+    for a, b in zip(dense, pruned, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
+    assert norm == pytest.approx(np.sqrt(sum((g**2).sum() for g in dense)), rel=1e-3)
+
+
+def test_pruned_numbers_stay_zero_also_with_momentum_and_averages() -> None:
+    config = training(ema_decay=0.5)
+    state = pruned_state(config, keras.optimizers.Adam(0.1))
+    update = build_step(state, Loss(make_targets(OBJECTIVES["causal"])), config)
+    weights = state.model.trainable_variables
+    averages = {id(w): a for w, a in zip(weights, state.averages, strict=True)}
+    for seed, share in enumerate((0.0, 0.3, 0.8)):  # also after it is compiled
+        masks = draw_masks(state, share)
+        state.set_masks(masks)
+        before = values(state.pruned)
+        update(random_batch(OBJECTIVES["causal"], 4, seed))
+        for weight, mask, old in zip(state.pruned, masks, before, strict=True):
+            for of in (weight, averages[id(weight)]):
+                (found,) = values([of])
+                # No -0.0, which is not zero to a compressed file.
+                assert not found[~mask].view("uint32").any(), weight.path
+            (new,) = values([weight])
+            assert np.median(np.abs(new - old)[mask]) > 1e-2

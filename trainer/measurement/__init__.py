@@ -1,0 +1,1 @@
+"""Measured time and memory of a configuration, against its size."""
