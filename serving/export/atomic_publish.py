@@ -72,7 +72,7 @@ def publish(
             result = make(trained, building, stage.path)
         result["peak_memory_mb"] = peak.megabytes
         write_json(building / PARITY, result["parity"])
-        save_config(building, config)
+        save_config(building, trained.config)
         if moved := stage.begin(inputs):
             console.say(f"the previous export is now in {moved}")
         _move_into(building, stage.path)

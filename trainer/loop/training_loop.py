@@ -84,13 +84,13 @@ def run_steps(
     """
     with stopping as stop:
         log.restart_clock()
-        while log.step < config.steps:
+        while log.step < config.total_steps:
             began = time.perf_counter()
             batch = next(batches)
             waited = time.perf_counter() - began
             log.add(update(batch), waited)
             stops = stop.is_due()
-            ends = log.step == config.steps
+            ends = log.step == config.total_steps
             if config.analyze_every and log.step % config.analyze_every == 0:
                 log.flush()
                 log.analyzed(measurements.analyze(log.step))

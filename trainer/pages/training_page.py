@@ -124,6 +124,7 @@ def _facts(rows: Rows, result: Mapping[str, Any]) -> dict[str, str]:
     found = {
         "parameters": f"{result['parameters']:,}",
         "steps": f"{result['steps']:,}",
+        "epochs": f"{result['epochs']:.4g}",
         "skipped steps": f"{result['skipped_steps']:,}",
         "time": duration(result["seconds"]),
     }

@@ -54,12 +54,14 @@ def test_the_page_tells_of_the_training_and_of_the_nearest_preset() -> None:
     run = load_run("configs/tiny/bert_base.yaml", ["training.steps=77"])
     evaluation = {"unigram_entropy": 5.0}
     result = {"parameters": 1234, "steps": 77, "skipped_steps": 2, "seconds": 61.0}
+    result["epochs"] = 3.25
     result |= {"summary": "loss <1>", "evaluation": evaluation}
     page = training_report(run, ROWS, result, {"backend": "tensorflow"})
     assert "loss &lt;1&gt;" in page
     assert page.count("<svg role='img'") == 4
     assert "bert_base</th>" in page
     assert "training.steps</th><td>1000000</td><td>77</td>" in page
+    assert "epochs</th><td>3.25</td>" in page
     assert "<td>900</td>" in page  # without the line that has the compilation in it
     assert "<td>30.0%</td>" in page
     unknown = [{k: v for k, v in row.items() if k != "mfu"} for row in ROWS]
