@@ -24,9 +24,10 @@ from transbeam.trainer.analysis.training_analysis import (
     read_training_analysis,
 )
 from transbeam.trainer.objectives.baselines import Baseline, read_baseline
+from transbeam.trainer.pages.gradient_chart import gradient_chart
 from transbeam.trainer.pages.svg_curves import Curve, curves, draw
 
-Rows = Sequence[Mapping[str, float]]
+Rows = Sequence[Mapping[str, Any]]
 
 
 def training_report(
@@ -60,6 +61,12 @@ def training_report(
                 "Gradient norm",
                 f"before clipping{clipped}",
                 _curve(rows, "gradient_norm"),
+            ),
+            (
+                "Gradient norm by part",
+                "before clipping, of the embeddings, each block and what follows them; "
+                "the colors are on a logarithmic scale",
+                gradient_chart(rows),
             ),
             (
                 "Speed",
