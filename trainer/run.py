@@ -46,9 +46,8 @@ from transbeam.trainer.evaluation.evaluation_loop import (
     EvaluationMetrics,
     describe,
     evaluate_split,
-    means,
     on_host,
-    sums_over,
+    validate,
 )
 from transbeam.trainer.evaluation.html_examples import examples
 from transbeam.trainer.evaluation.sample_predictions import FirstRows, samples
@@ -73,6 +72,7 @@ from transbeam.trainer.loop.training_loop import (
     stop_on_signals,
 )
 from transbeam.trainer.objectives.losses import make_loss
+from transbeam.trainer.objectives.objective_metrics import make_scorers
 from transbeam.trainer.objectives.targets import make_targets
 from transbeam.trainer.pages.training_page import write_report
 from transbeam.trainer.step.build import build_evaluation, build_step
@@ -286,6 +286,8 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
         training.validation_batches
     )
     forward = build_evaluation(state.model, prepared.loss, workers)
+    strict = config.evaluation.strict_entities
+    scorers = make_scorers(config.objective, strict_entities=strict)
     is_tensorflow = keras.backend.backend() == "tensorflow"
 
     analysis = None
@@ -293,9 +295,9 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
         special = load_tokenizer(manifest.folder / TOKENIZER).special
         analysis = TrainingAnalysis(config, manifest, special, folder, step)
 
-    def validate() -> EvaluationMetrics:
+    def measure() -> EvaluationMetrics:
         with averaged(state):
-            return means(sums_over(forward, on_host(sample)))
+            return validate(forward, scorers, on_host(sample))
 
     def analyze(at_step: int) -> Mapping[str, float]:
         return analysis(at_step, prepared.model) if analysis else {}
@@ -327,7 +329,7 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
                 build_step(state, prepared.loss, training, workers),
                 # Tensors on TensorFlow, else NumPy arrays.
                 iter(batches) if is_tensorflow else on_host(batches),
-                Measurements(validate, analyze),
+                Measurements(measure, analyze),
                 state=state,
                 config=training,
                 log=log,

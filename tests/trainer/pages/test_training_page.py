@@ -59,7 +59,8 @@ def test_the_page_tells_of_the_training_and_of_the_nearest_preset() -> None:
     result |= {"summary": "loss <1>", "evaluation": evaluation}
     page = training_report(run, ROWS, result, {"backend": "tensorflow"})
     assert "loss &lt;1&gt;" in page
-    assert page.count("<svg role='img'") == 5
+    assert page.count("<svg role='img'") == 6
+    assert "<h2>Accuracy</h2><p>of validations</p>" in page
     assert "<h2>Gradient norm by part</h2>" in page
     assert "bert_base</th>" in page
     assert "training.steps</th><td>1000000</td><td>77</td>" in page
