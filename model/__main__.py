@@ -1,7 +1,7 @@
 """`transbeam check`: validates a configuration."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from transbeam.configs.cli.arguments import ConfigArguments, run_main
 from transbeam.configs.cli.commands import Command, run_command
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.export_support import check_export, check_tokenizer
+from transbeam.configs.loader.model_files import training_stage, was_trained
 from transbeam.configs.loader.objective_requirements import check_needs
 from transbeam.configs.loader.resolved_file import (
     key_origins,
@@ -119,7 +120,21 @@ def _differences(config: RunConfig, run_folder: Path) -> list[str] | None:
         file = run_file(run_folder)
     except ConfigError:
         return None
-    return differences(flatten(load_run(file)), flatten(config))
+    there = load_run(file)
+    if _was_trained_for(config.training.epochs, there.training.steps, run_folder):
+        training = replace(there.training, steps=None, epochs=config.training.epochs)
+        there = replace(there, training=training)
+    return differences(flatten(there), flatten(config))
+
+
+def _was_trained_for(epochs: float | None, steps: int | None, run_folder: Path) -> bool:
+    """Returns whether a run's number of steps is what some epochs amounted to."""
+    if epochs is None or steps is None or not was_trained(run_folder):
+        return False
+    # Of a run that an older version trained, the number of epochs is not known.
+    done = training_stage(run_folder).load()["result"].get("epochs", 0.0)
+    # The least number of steps with as many epochs, but for rounding of the last digit.
+    return done * (steps - 1) / steps < epochs <= done * (1 + 1e-12)
 
 
 def _compared(lines: Sequence[str] | None, run_folder: Path) -> str:

@@ -11,13 +11,19 @@ from markupsafe import Markup
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.arguments import Invocation
-from transbeam.configs.loader.model_files import TOKENIZER, WEIGHTS, training_stage
+from transbeam.configs.loader.model_files import (
+    IMPORTED,
+    TOKENIZER,
+    WEIGHTS,
+    training_stage,
+)
 from transbeam.configs.loader.run_folder import Stage, fingerprint, save_config
 from transbeam.configs.loader.warmup import STEPS, WARMUP_STEPS
 from transbeam.configs.schema.training import ModelParallelConfig
 from transbeam.configs.system.memory import peak_memory
 from transbeam.model.weights.training_checkpoints import list_checkpoints
 from transbeam.pipeline.evaluation_set import read_validation_documents
+from transbeam.pipeline.records.epochs import batches_per_epoch, settle_steps
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.pipeline.stage import finished_data
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
@@ -41,9 +47,8 @@ from transbeam.trainer.evaluation.evaluation_loop import (
     EvaluationMetrics,
     describe,
     evaluate_split,
-    means,
     on_host,
-    sums_over,
+    validate,
 )
 from transbeam.trainer.evaluation.html_examples import examples
 from transbeam.trainer.evaluation.sample_predictions import FirstRows, samples
@@ -65,6 +70,7 @@ from transbeam.trainer.loop.training_loop import (
     stop_on_signals,
 )
 from transbeam.trainer.objectives.losses import make_loss
+from transbeam.trainer.objectives.objective_metrics import make_scorers
 from transbeam.trainer.objectives.targets import make_targets
 from transbeam.trainer.pages.training_page import write_report
 from transbeam.trainer.step.build import build_evaluation, build_step
@@ -103,12 +109,14 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
     config, console = invocation.config, invocation.console
     made = finished_data(config, invocation.run_folder)
     stage = training_stage(invocation.run_folder)
+    if not made.get(IMPORTED):
+        config = settle_steps(config, invocation.run_folder / "data", console.say)
     inputs = training_inputs(config, made["records_sha256"], stage.inputs())
     for path in missing_weights(config.training) if stage.inputs() else ():
         console.warn(
             f"{path}: not found, so it is not compared with that of {stage.path}"
         )
-    # The configuration to train and save has the warm-up as a number of steps.
+    # The configuration to train and save has the length and the warm-up in steps.
     training = config.training.with_warmup(inputs[WARMUP_STEPS])
     config = replace(config, training=training)
     invocation = replace(invocation, config=config)
@@ -119,7 +127,7 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
     if any(rendezvous.exchange(taken_up)):
         console.say(f"restored from {invocation.run_folder / 'superseded'}")
     if result := stage.result_if_done(inputs):
-        if result.get("imported"):
+        if result.get(IMPORTED):
             raise ArtifactError(
                 f"{stage.path}: contains imported weights, and there are no records "
                 f"to train on. Make them: {invocation.command('data')}"
@@ -176,7 +184,7 @@ def _begin_and_train(
             console.say(f"retrained, because {line}")
         if goes_on:
             console.say(
-                f"planned for {config.training.steps:,} steps now, not {before:,}"
+                f"planned for {config.training.total_steps:,} steps now, not {before:,}"
             )
         if moved:
             console.say(f"the earlier model is now in {moved}")
@@ -197,7 +205,7 @@ def _train(
     manifest, counted = prepared.manifest, prepared.parameters
     counts = counted if counted.frozen else f"{counted.total:,} parameters"
     console.say(
-        f"{counts}, {training.steps:,} steps of {training.batch_size} records, "
+        f"{counts}, {training.total_steps:,} steps of {training.batch_size} records, "
         f"{training.precision}{workers.describe()}"
     )
 
@@ -244,7 +252,8 @@ def _train(
         "weights": str(folder / WEIGHTS),
         "parameters": model.count_params(),
         "trained_parameters": counted.trainable,
-        "steps": training.steps,
+        "steps": training.total_steps,
+        "epochs": float(training.total_steps / batches_per_epoch(config, manifest)),
         "skipped_steps": skipped,
         "matmul_dtype": prepared.matmul_dtype,
         **pruned,
@@ -263,7 +272,7 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
     state, manifest, step = prepared.state, prepared.manifest, prepared.step
     training, writes = config.training, workers.is_chief
     folder = training_stage(invocation.run_folder).path
-    if step >= training.steps:
+    if step >= training.total_steps:
         return
     masking = dynamic_masking(config, manifest.folder)
     batches = training_batches(
@@ -280,6 +289,8 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
         training.validation_batches
     )
     forward = build_evaluation(state.model, prepared.loss, workers)
+    strict = config.evaluation.strict_entities
+    scorers = make_scorers(config.objective, strict_entities=strict)
     is_tensorflow = keras.backend.backend() == "tensorflow"
 
     analysis = None
@@ -287,14 +298,16 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
         special = load_tokenizer(manifest.folder / TOKENIZER).special
         analysis = TrainingAnalysis(config, manifest, special, folder, step)
 
-    def validate() -> EvaluationMetrics:
+    def measure() -> EvaluationMetrics:
         with averaged(state):
-            return means(sums_over(forward, on_host(sample)))
+            return validate(forward, scorers, on_host(sample))
 
     def analyze(at_step: int) -> Mapping[str, float]:
         return analysis(at_step, prepared.model) if analysis else {}
 
-    with console.progress("training", training.steps, "steps", start=step) as progress:
+    with console.progress(
+        "training", training.total_steps, "steps", start=step
+    ) as progress:
         log = TrainingLog(
             folder,
             progress,
@@ -319,7 +332,7 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
                 build_step(state, prepared.loss, training, workers),
                 # Tensors on TensorFlow, else NumPy arrays.
                 iter(batches) if is_tensorflow else on_host(batches),
-                Measurements(validate, analyze),
+                Measurements(measure, analyze),
                 state=state,
                 config=training,
                 log=log,

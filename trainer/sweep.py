@@ -35,6 +35,7 @@ from transbeam.configs.loader.sweep import Sweep, load_sweep
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.signal_handlers import handling
+from transbeam.pipeline.records.epochs import settle_steps
 from transbeam.pipeline.stage import data_inputs, data_stage, finished_data
 from transbeam.trainer.base.training_stage import training_inputs
 from transbeam.trainer.pages.sweep_page import sweep_page
@@ -254,7 +255,8 @@ def _is_finished(point: Point) -> bool:
         return False
     with suppress(UserError, OSError):
         made = finished_data(point.config, point.folder)
-        inputs = training_inputs(point.config, made["records_sha256"], stage.inputs())
+        config = settle_steps(point.config, point.folder / "data")
+        inputs = training_inputs(config, made["records_sha256"], stage.inputs())
         return stage.result_if_done(inputs) is not None
     return False
 

@@ -128,7 +128,7 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> TrainingS
         )
         parameters = adapt(model, training.adaptation, config.seed)
         schedule = build_schedule(
-            training.schedule, training.steps, config.model.hidden_dim
+            training.schedule, training.total_steps, config.model.hidden_dim
         )
         optimizer = build_optimizer(
             training.optimizer, schedule, trained.trainable_variables

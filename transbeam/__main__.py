@@ -264,7 +264,9 @@ def _more_steps(invocation: Invocation) -> list[str]:
     training = invocation.config.training
     if not isinstance(training.schedule, ENDLESS):
         return []
-    return [f"  {invocation.command('run')} --set training.steps={2 * training.steps}"]
+    more = f"training.epochs={2 * training.epochs:g}" if training.epochs else ""
+    more = more or f"training.steps={2 * training.total_steps}"
+    return [f"  {invocation.command('run')} --set {more}"]
 
 
 def _question(invocation: Invocation) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from transbeam.configs.loader.yaml_merge import MODEL_SOURCES, remove_replaced_model
+from transbeam.configs.loader.yaml_merge import MODEL_SOURCES, lengths, remove_replaced
 from transbeam.configs.loader.yaml_nodes import (
     Node,
     YamlList,
@@ -56,8 +56,22 @@ def _override(root: YamlSection, text: str) -> YamlSection:
     alone = value
     for name in reversed(names):
         alone = YamlSection(where, {name: alone})
-    root = remove_replaced_model(root, cast(YamlSection, alone))
+    over = cast(YamlSection, alone)
+    _refuse_two_lengths(root, over, where)
+    root = remove_replaced(root, over)
     return cast(YamlSection, _put(root, names, value, where, path=""))
+
+
+def _refuse_two_lengths(root: YamlSection, over: YamlSection, where: str) -> None:
+    """Rejects steps and epochs of a training that are both overrides."""
+    before, new = (lengths(one) for one in (root, over))
+    for name, node in before.items():
+        if new and name not in new and node.where.startswith("--set "):
+            raise complain(
+                where,
+                f"training.{next(iter(new))}",
+                f"{node.where} also says how long to train. Remove one of them",
+            )
 
 
 def _put(node: Node, names: list[str], value: Node, where: str, path: str) -> Node:

@@ -11,24 +11,36 @@ from transbeam.configs.schema.tokenizer import PretrainedConfig
 
 def summary(config: RunConfig) -> str:
     """One line each on data, tokenizer, objective, model, training and export."""
-    data, training, objective = config.data, config.training, config.objective
+    objective = config.objective
     rows = {"data": _data(config), "tokenizer": _tokenizer(config)}
+    if isinstance(objective, ImageObjective):
+        del rows["tokenizer"]
+    rows |= {
+        "objective": objective.kind,
+        "model": _model(config.model),
+        "training": _training(config),
+        "export": ", ".join(["saved_model", *config.export.tflite]),
+    }
+    return "\n".join(f"  {name:<10} {text}" for name, text in rows.items())
+
+
+def _training(config: RunConfig) -> str:
+    """Example: `100 steps of 32 records: 102,400 tokens`."""
+    training, objective = config.training, config.objective
+    batches = f"{training.batch_size:,} records"
+    if training.steps is None:
+        return (
+            f"{training.epochs:g} epochs in steps of {batches}; the records that "
+            "`transbeam data` makes decide how many steps"
+        )
     records = training.steps * training.batch_size
-    tokens = records * data.sequence_length
+    tokens = records * config.data.sequence_length
     if isinstance(objective, EmbeddingObjective):
         tokens *= objective.texts_per_record
     amount = f"{tokens:,} tokens"
     if isinstance(objective, ImageObjective):
-        del rows["tokenizer"]
         amount = f"{records:,} images"
-    rows |= {
-        "objective": objective.kind,
-        "model": _model(config.model),
-        "training": f"{training.steps:,} steps of {training.batch_size:,} records: "
-        f"{amount}",
-        "export": ", ".join(["saved_model", *config.export.tflite]),
-    }
-    return "\n".join(f"  {name:<10} {text}" for name, text in rows.items())
+    return f"{training.steps:,} steps of {batches}: {amount}"
 
 
 def _data(config: RunConfig) -> str:

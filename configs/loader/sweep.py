@@ -14,11 +14,12 @@ This example has four runs:
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from transbeam.configs.base.reflection import did_you_mean
+from transbeam.configs.loader.yaml_merge import LENGTHS
 from transbeam.configs.loader.yaml_nodes import (
     Node,
     YamlList,
@@ -88,6 +89,7 @@ def load_sweep(path: str | Path) -> Sweep:
             f"grid.{key}",
             f"stands in `set` too ({fixed[key].where}). Remove one of them",
         )
+    _refuse_two_lengths({**fixed, **grid}, root.nodes["grid"].where)
     name = _text(root, "name")
     if not FOLDER_NAME.fullmatch(name):
         raise complain(
@@ -108,6 +110,17 @@ def load_sweep(path: str | Path) -> Sweep:
         tuple(f"{key}={_flow(node)}" for key, node in fixed.items()),
         grid,
     )
+
+
+def _refuse_two_lengths(keys: Collection[str], where: str) -> None:
+    both = [f"training.{name}" for name in LENGTHS]
+    if all(key in keys for key in both):
+        raise complain(
+            where,
+            "grid",
+            f"the sweep has {' and '.join(both)}, which both say how long to train. "
+            "Remove one of them",
+        )
 
 
 def _text(root: YamlSection, key: str) -> str:

@@ -18,7 +18,11 @@ _KIND = "training.schedule.kind"
 
 
 def settle_warmup(config: RunConfig) -> RunConfig:
-    """Replaces an omitted number of warm-up steps by its default."""
+    """Replaces an omitted number of warm-up steps by its default.
+
+    While the number of steps is unknown, because the configuration has epochs, the
+    warm-up stays omitted.
+    """
     return replace(config, training=config.training.with_warmup())
 
 
@@ -54,6 +58,8 @@ def inherited_warmup(
     schedule = config.training.schedule
     differing = {*different_keys(there, inputs)} - {STEPS, WARMUP_STEPS}
     if schedule.warmup_steps is not None or differing or WARMUP_STEPS not in there:
+        return {}
+    if inputs[STEPS] is None or there[STEPS] is None:  # epochs, before the records
         return {}
     before = {WARMUP_STEPS: there[WARMUP_STEPS]}
     if isinstance(schedule, ENDLESS) and inputs[STEPS] >= there[STEPS]:

@@ -11,7 +11,8 @@ from transbeam.configs.loader.yaml_nodes import (
 
 # Keys of `model` that name a whole model, and what a training may begin with.
 MODEL_SOURCES = ("preset", "init_from")
-
+# Keys of `training` that say how long it is; a configuration has one of them.
+LENGTHS = ("steps", "epochs")
 
 _BEGINNINGS = ("init_from", "initial_weights")
 
@@ -53,9 +54,35 @@ def put_over(under: YamlSection, over: YamlSection) -> YamlSection:
 
     If `over` names a preset or run as its model, a model that `under` describes key by
     key is dropped. Other keys in the `model` section of `under` modify the new model,
-    and are kept, if both configurations name a preset, or if both name a run.
+    and are kept, if both configurations name a preset, or if both name a run. The
+    length of a training in `over`, steps or epochs, replaces that in `under`.
     """
-    return merge_sections(remove_replaced_model(under, over), over)
+    return merge_sections(remove_replaced(under, over), over)
+
+
+def remove_replaced(under: YamlSection, over: YamlSection) -> YamlSection:
+    """Removes what another configuration replaces by other keys: model and length."""
+    return _remove_replaced_length(remove_replaced_model(under, over), over)
+
+
+def _remove_replaced_length(under: YamlSection, over: YamlSection) -> YamlSection:
+    """Removes the steps of a training if another configuration has epochs, and so on.
+
+    Example:
+    >>> from transbeam.configs.loader.yaml_nodes import compose
+    >>> under = compose("training: {steps: 100, batch_size: 8}", "a.yaml:{}".format)
+    >>> over = compose("training: {epochs: 3}", "b.yaml:{}".format)
+    >>> list(put_over(under, over).nodes["training"].nodes)
+    ['batch_size', 'epochs']
+    """
+    return without_keys(under, "training", LENGTHS) if lengths(over) else under
+
+
+def lengths(root: YamlSection) -> dict[str, Node]:
+    """Returns the values that say how long a training is: steps, epochs, or none."""
+    training = root.nodes.get("training")
+    given = training.nodes if isinstance(training, YamlSection) else {}
+    return {k: given[k] for k in LENGTHS if k in given and not is_null(given[k])}
 
 
 def merge_sections(under: YamlSection, over: YamlSection) -> YamlSection:

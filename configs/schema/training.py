@@ -65,8 +65,13 @@ class DatasetConfig:
 class TrainingConfig:
     """Optimization of the model on the records."""
 
-    steps: int = option(minimum=1)
-    """Number of optimizer updates."""
+    steps: int | None = option(None, minimum=1)
+    """Number of optimizer updates. Required, unless epochs is given."""
+
+    epochs: float | None = option(None, minimum=1e-6, maximum=1e6)
+    """Passes over the run's training records, such as 3 or 0.5, in place of steps. The
+    number of steps is rounded up, and said at the start of the training.
+    """
 
     batch_size: int = option(32, minimum=1)
     """Records per update."""
@@ -180,6 +185,7 @@ class TrainingConfig:
     """
 
     def __post_init__(self) -> None:
+        self._check_length()
         self._check_beginning()
         self._check_pruning()
         if self.analyze_every and isinstance(self.adaptation, LoraWeightsConfig):
@@ -193,24 +199,34 @@ class TrainingConfig:
                 f"accumulation={self.accumulation} does not divide "
                 f"batch_size={self.batch_size}: micro-batches are of one size"
             )
-        schedule = self.schedule
-        warmup_steps = count_warmup_steps(schedule, self.steps)
-        if warmup_steps > self.steps:
-            raise ConfigError(
-                f"schedule.warmup_steps={warmup_steps} is more than "
-                f"steps={self.steps}. Left out, it is a tenth of them"
-            )
-        if isinstance(schedule, WsdScheduleConfig):
-            decay_steps = schedule.decay_steps(self.steps)
-            if warmup_steps + decay_steps > self.steps:
-                raise ConfigError(
-                    f"schedule.decay_fraction={schedule.decay_fraction} of "
-                    f"steps={self.steps} is {decay_steps} steps, which leaves no room "
-                    f"for schedule.warmup_steps={warmup_steps}"
-                )
+        if self.steps is not None:
+            self._check_schedule(self.steps)
+
+    @property
+    def total_steps(self) -> int:
+        """The number of optimizer updates.
+
+        Raises:
+            ValueError: The configuration has epochs, and its records have not been
+                counted: see `transbeam.pipeline.records.epochs.settle_steps`.
+        """
+        if self.steps is None:
+            raise ValueError(f"epochs={self.epochs} have not been converted to steps")
+        return self.steps
+
+    def with_steps(self, steps: int) -> "TrainingConfig":
+        """Replaces the length of the training, steps or epochs, by a number of steps.
+
+        Raises:
+            ConfigError: The schedule does not fit the number of steps.
+        """
+        return replace(self, steps=steps, epochs=None)
 
     def with_warmup(self, steps: int | None = None) -> "TrainingConfig":
         """Replaces an omitted number of warm-up steps by its default.
+
+        The default is a share of all steps; while these are not known, because the
+        configuration has epochs, it stays omitted.
 
         Args:
             steps: The number of warm-up steps to use if the configuration has none;
@@ -219,7 +235,40 @@ class TrainingConfig:
         schedule = self.schedule
         if schedule.warmup_steps is None and steps is not None:
             schedule = replace(schedule, warmup_steps=steps)
-        return replace(self, schedule=with_warmup(schedule, self.steps))
+        if self.steps is not None:
+            schedule = with_warmup(schedule, self.steps)
+        return replace(self, schedule=schedule)
+
+    def _check_length(self) -> None:
+        """Checks that exactly one of steps and epochs is given."""
+        if self.steps is None and self.epochs is None:
+            raise ConfigError(
+                "its length is missing. Write `steps: 1000`, the number of optimizer "
+                "updates, or `epochs: 3`, the number of passes over the records"
+            )
+        if self.steps is not None and self.epochs is not None:
+            raise ConfigError(
+                f"steps={self.steps} and epochs={self.epochs:g} both say how long to "
+                "train. Remove one of them"
+            )
+
+    def _check_schedule(self, steps: int) -> None:
+        """Checks that warm-up and decay fit into the steps."""
+        schedule = self.schedule
+        warmup_steps = count_warmup_steps(schedule, steps)
+        if warmup_steps > steps:
+            raise ConfigError(
+                f"schedule.warmup_steps={warmup_steps} is more than "
+                f"steps={steps}. Left out, it is a tenth of them"
+            )
+        if isinstance(schedule, WsdScheduleConfig):
+            decay_steps = schedule.decay_steps(steps)
+            if warmup_steps + decay_steps > steps:
+                raise ConfigError(
+                    f"schedule.decay_fraction={schedule.decay_fraction} of "
+                    f"steps={steps} is {decay_steps} steps, which leaves no room "
+                    f"for schedule.warmup_steps={warmup_steps}"
+                )
 
     def _check_beginning(self) -> None:
         """Checks the keys of initial weights: at most one, and present if required."""

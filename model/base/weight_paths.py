@@ -1,4 +1,4 @@
-"""Paths of a model's weights: pattern matching, and detection of heads.
+"""Paths of a model's weights: pattern matching, parts of a model, heads.
 
 An example of a path is `encoder_layer_0/self_attention/query/kernel`. This module does
 not need Keras.
@@ -108,6 +108,51 @@ def is_head(path: str) -> bool:
     (True, False)
     """
     return path.partition("/")[0] in _HEADS
+
+
+# The layers after the blocks that are no heads.
+_AFTER_BLOCKS = ("final_norm", "logits", "logits_projection")
+
+
+def part_name(path: str) -> str:
+    """Names the part of a model that a weight belongs to.
+
+    Returns:
+        The name of a block; `head` for all that follows the blocks, final norms among
+        it; otherwise `embeddings`.
+
+    Example:
+    >>> part_name("decoder_layer_3/feedforward/gate/kernel")
+    'decoder_layer_3'
+    >>> part_name("encoder_position_embedding/embeddings"), part_name("logits/kernel")
+    ('embeddings', 'head')
+    """
+    layer = path.partition("/")[0]
+    if re.fullmatch(r"(encoder|decoder)_layer_\d+", layer):
+        return layer
+    return "head" if is_head(path) or layer.endswith(_AFTER_BLOCKS) else "embeddings"
+
+
+def group_by_part(paths: Iterable[str]) -> dict[str, list[int]]:
+    """Groups weights by the part of the model that they belong to.
+
+    Args:
+        paths: The weights' paths.
+
+    Returns:
+        The places of the paths of each part: embeddings, blocks in their order, head.
+
+    Example:
+    >>> paths = ["token_embedding/embeddings", "head_bias/bias", "encoder_layer_0/a/b"]
+    >>> group_by_part([*paths, "encoder_layer_0/a/c"])
+    {'embeddings': [0], 'encoder_layer_0': [2, 3], 'head': [1]}
+    """
+    found: dict[str, list[int]] = {}
+    for place, path in enumerate(paths):
+        found.setdefault(part_name(path), []).append(place)
+    blocks = [name for name in found if name not in ("embeddings", "head")]
+    order = ("embeddings", *blocks, "head")
+    return {name: found[name] for name in order if name in found}
 
 
 def gives_scores(path: str) -> bool:

@@ -1,5 +1,6 @@
 """Loads a trained run and rejects files that do not match its configuration."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -10,6 +11,7 @@ import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.export_support import check_export
+from transbeam.configs.loader.model_files import IMPORTED
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.loader.warmup import inherited_warmup, settle_warmup
 from transbeam.configs.loader.yaml_config import flatten, load_run
@@ -21,6 +23,7 @@ from transbeam.model.weights.training_checkpoints import (
     find_checkpoint,
     read_checkpoint_weights,
 )
+from transbeam.pipeline.records.epochs import settle_steps
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     load_tokenizer,
@@ -47,7 +50,7 @@ class TrainedRun:
     """A trained model with its configuration and tokenizer.
 
     Attributes:
-        config: The run's configuration.
+        config: The run's configuration, with the length of its training in steps.
         tokenizer: The tokenizer that the records were made with.
         model: The model that `build_model` returns for the objective, for rows with one
             text each. The model computes in float32, regardless of the precision of its
@@ -90,6 +93,7 @@ def load_trained(
         config = load_run(run_folder / CONFIG)
     check_export(config)
     record = training_record(run_folder, config)
+    config = _in_steps(config, run_folder, record)
     _check_tokenizer(run_folder)
     tokenizer = load_tokenizer(run_folder / TOKENIZER)
     model = build(config, tokenizer.vocabulary_size)
@@ -139,13 +143,22 @@ def training_record(
     """
     training = Stage(run_folder, "training", command)
     record = training.load()
-    keys = flatten(settle_warmup(config))
+    keys = flatten(settle_warmup(_in_steps(config, run_folder, record)))
     trained_with: dict[str, Any] = record["inputs"]
     wanted = {key: keys.get(key, value) for key, value in trained_with.items()}
     data = Stage(run_folder, "data", _DATA).load()["result"]
     wanted["records"] = data["records_sha256"]
     training.require(wanted | inherited_warmup(config, trained_with, wanted))
     return record
+
+
+def _in_steps(
+    config: RunConfig, run_folder: Path, record: Mapping[str, Any]
+) -> RunConfig:
+    """Converts epochs to steps, unless the run was imported and has no records."""
+    if config.training.epochs is None or record["result"].get(IMPORTED):
+        return config
+    return settle_steps(config, run_folder / "data")
 
 
 def load_weights(model: keras.Model, path: Path) -> None:

@@ -82,7 +82,7 @@ def publish(
             result |= calibration.as_inputs()
             result["summary"] += f"; {calibration}"
         write_json(building / PARITY, result["parity"])
-        save_config(building, config)
+        save_config(building, trained.config)
         if moved := stage.begin(inputs):
             console.say(f"the previous export is now in {moved}")
         _move_into(building, stage.path)

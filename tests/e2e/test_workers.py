@@ -157,6 +157,8 @@ def test_two_processes_have_the_losses_of_one(records, backend, tmp_path) -> Non
             assert (name in a) == (name in b)
             if name in a:
                 assert b[name] == pytest.approx(a[name], rel=1e-5)
+        norms = a.get("gradient_norms", {})
+        assert b.get("gradient_norms", {}) == pytest.approx(norms, rel=1e-4)
 
 
 @pytest.mark.thorough(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
 import keras
@@ -14,6 +14,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.records.manifest import Manifest
 from transbeam.trainer.input.batches import validation_batches
 from transbeam.trainer.input.dynamic_masking import DynamicMasking
+from transbeam.trainer.metrics.classification import LABEL_F1
 from transbeam.trainer.metrics.confidence_intervals import Interval
 from transbeam.trainer.objectives.losses import Sums
 from transbeam.trainer.objectives.objective_metrics import (
@@ -53,18 +54,20 @@ class EvaluationMetrics:
             several targets; and additional terms of the training loss, which are not
             part of `loss`.
         mae: Mean absolute error for regression; None for all other objectives.
+        scores: The objective's metrics in a validation; empty for training steps.
     """
 
     loss: float
     accuracy: float | None
     parts: Mapping[str, float]
     mae: float | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, float]:
         metrics = {"accuracy": self.accuracy, "mae": self.mae}
         known = {name: value for name, value in metrics.items() if value is not None}
         parts = {f"loss_{name}": loss for name, loss in self.parts.items()}
-        return {"loss": self.loss, **known, **parts}
+        return {"loss": self.loss, **self.scores, **known, **parts}
 
 
 def means(sums: Sums) -> EvaluationMetrics:
@@ -146,17 +149,47 @@ def on_host(batches: tf.data.Dataset) -> Iterator[Batch]:
     return cast("Iterator[Batch]", batches.as_numpy_iterator())
 
 
-def sums_over(forward: Forward, batches: Iterable[Batch]) -> Sums:
-    """Sums losses, metrics and target counts over batches.
+def validate(
+    forward: Forward, scorers: Sequence[Scorer], batches: Iterable[Batch]
+) -> EvaluationMetrics:
+    """Means and scores over some batches, without intervals or baselines.
 
     Args:
         forward: From `transbeam.trainer.step.build.build_evaluation`.
+        scorers: The objective's metrics.
         batches: Features by name.
     """
+    total, statistics = _sum_up(forward, scorers, batches, ())
+    scores: dict[str, float] = {}
+    for scorer, rows in zip(scorers, statistics, strict=True):
+        scores |= scorer.scores(rows)
+    logged = {name: x for name, x in scores.items() if not _is_left_out(name)}
+    return replace(means(total), scores=logged)
+
+
+def _is_left_out(name: str) -> bool:
+    """Leaves functions of the loss out of the log, and scores of single labels."""
+    of_the_loss = ("nats_per_token", "perplexity", "mse")
+    return name.endswith(of_the_loss) or name.startswith(LABEL_F1)
+
+
+def _sum_up(
+    forward: Forward,
+    scorers: Sequence[Scorer],
+    batches: Iterable[Batch],
+    collectors: Sequence[Collector],
+) -> tuple[Sums, list[list[np.ndarray]]]:
+    """Sums losses and counts over batches; also returns each metric's statistics."""
     total: dict[str, dict[str, float]] = {}
+    statistics: list[list[np.ndarray]] = [[] for _ in scorers]
     for batch in batches:
-        _add_sums(total, _fetch(forward(batch)))
-    return total
+        answers = _fetch(forward(batch))
+        _add_sums(total, answers)
+        for scorer, rows in zip(scorers, statistics, strict=True):
+            rows.append(scorer.statistics(answers, batch))
+        for collect in collectors:
+            collect(answers, batch)
+    return total, statistics
 
 
 def evaluate(
@@ -180,20 +213,17 @@ def evaluate(
     Raises:
         NotFiniteError: The loss is not finite.
     """
-    total: dict[str, dict[str, float]] = {}
     input_free = {target.output: np.zeros(1, np.int64) for target in targets}
-    statistics: list[list[np.ndarray]] = [[] for _ in scorers]
-    for batch in on_host(batches):
-        answers = _fetch(forward(batch))
-        _add_sums(total, answers)
+
+    def add_input_free(answers: Answers, batch: Batch) -> None:
         for target in targets:
             input_free[target.output] = _add(
                 input_free[target.output], target.input_free_sums(batch)
             )
-        for scorer, rows in zip(scorers, statistics, strict=True):
-            rows.append(scorer.statistics(answers, batch))
-        for collect in collectors:
-            collect(answers, batch)
+
+    total, statistics = _sum_up(
+        forward, scorers, on_host(batches), (add_input_free, *collectors)
+    )
     found = means(total)
     if not math.isfinite(found.loss):
         raise NotFiniteError(

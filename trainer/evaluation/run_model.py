@@ -25,6 +25,7 @@ from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.kernels.matmul_dtype import set_matmul_dtype
 from transbeam.model.weights.safetensors_store import load_initial_weights
+from transbeam.pipeline.records.epochs import settle_steps
 from transbeam.pipeline.stage import data_stage, finished_data
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
@@ -117,7 +118,8 @@ def find_run_model(invocation: Invocation, *, on_test: bool) -> RunModel:
         return _imported(invocation, on_test=on_test)
     made = finished_data(config, run_folder)
     stage = training_stage(run_folder)
-    stage.require(training_inputs(config, made["records_sha256"], stage.inputs()))
+    settled = settle_steps(config, run_folder / "data")
+    stage.require(training_inputs(settled, made["records_sha256"], stage.inputs()))
     trained = stage.load()
     return RunModel(
         config,

@@ -5,13 +5,13 @@ reading all earlier ones, because the manifest has the record count of each file
 """
 
 import functools
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import tensorflow as tf
 
 from transbeam.configs.base.errors import ConfigError
+from transbeam.pipeline.records.epochs import records_per_batch, shards_by_length
 from transbeam.pipeline.records.features import Feature
 from transbeam.pipeline.records.manifest import Manifest, Shard
 from transbeam.trainer.input.dataset_mixture import FOREVER, shuffled, without_autograph
@@ -20,7 +20,6 @@ _FILES_AT_ONCE = 8
 _BLOCK = 16  # consecutive records read from one file
 _LARGE_PRIME = 1_000_003  # keeps the seeds of neighboring runs and pieces apart
 _LARGE_POWER = 2**32  # keeps the seeds of epochs and streams apart
-_USUAL_WORKERS = 8
 
 
 @dataclass(frozen=True)
@@ -163,26 +162,15 @@ def make_streams(
             f"training.batch_size: {batch_size} records cannot be shared equally by "
             f"{workers} workers{micro}. Choose a multiple of {workers * parts}"
         )
-    by_length: dict[int, list[Shard]] = {}
-    for shard in manifest.split(split):
-        by_length.setdefault(shard.sequence_length, []).append(shard)
-    longest = max([*by_length, *manifest.buckets])
+    by_length = shards_by_length(manifest, split)
+    rows = records_per_batch(manifest, list(by_length), batch_size, workers * parts)
     return [
         RecordStream(
             number,
             manifest.folder,
             tuple(shards),
             manifest.features_of(shards[0]),
-            _records_per_batch(batch_size, longest, length, workers * parts),
+            rows[length],
         )
-        for number, (length, shards) in enumerate(sorted(by_length.items()), first)
+        for number, (length, shards) in enumerate(by_length.items(), first)
     ]
-
-
-def _records_per_batch(batch_size: int, longest: int, length: int, parts: int) -> int:
-    """Number of records of one length per batch, rounded down for equal parts."""
-    if length == longest:
-        return batch_size
-    # Equal for all usual numbers of workers, so that batches do not depend on it.
-    multiple = math.lcm(parts, math.gcd(batch_size, _USUAL_WORKERS))
-    return batch_size * longest // length // multiple * multiple

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 METRICS = "metrics.jsonl"
 
 
-def read_metrics(folder: Path) -> list[dict[str, float]]:
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """Reads the lines of a training's log, except one that a crash truncated."""
     path = folder / METRICS
     rows = []

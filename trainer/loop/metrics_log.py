@@ -108,9 +108,7 @@ class TrainingLog:
         if not self._waiting:
             return
         # Copied from the device to Python numbers.
-        steps = keras.tree.map_structure(
-            lambda x: keras.ops.convert_to_numpy(x).item(), self._waiting
-        )
+        steps = keras.tree.map_structure(_on_host, self._waiting)
         seconds = max(time.perf_counter() - self._began, 1e-9)
         used = [step for step in steps if not step["skipped"]]
         line: dict[str, Any] = {}
@@ -120,6 +118,8 @@ class TrainingLog:
             )
             line |= means(total).as_json()
             line["gradient_norm"] = float(np.mean([s["gradient_norm"] for s in used]))
+            norms = np.mean([s["gradient_norms"] for s in used], axis=0).tolist()
+            line["gradient_norms"] = dict(zip(self.state.parts, norms, strict=True))
         line["learning_rate"] = self.state.last_learning_rate()
         tokens = sum(step["tokens"] for step in steps)
         self._tokens += tokens
@@ -175,8 +175,12 @@ class TrainingLog:
             with self._writing():
                 self._tensorboard.write("analysis", self.step, numbers)
 
-    def write(self, part: str, **numbers: float) -> None:
+    def write(self, part: str, **numbers: float | Mapping[str, float]) -> None:
         """Appends a line; a crash can at worst truncate the last one.
+
+        Args:
+            part: The name of TensorBoard's folder.
+            numbers: Numbers by name, and mappings of the numbers of parts of the model.
 
         Raises:
             ArtifactError: The files cannot be written.
@@ -191,7 +195,7 @@ class TrainingLog:
         with self._writing():
             with open(self.folder / METRICS, "a", encoding="utf-8") as stream:
                 stream.write(json.dumps({**so_far, **numbers}, allow_nan=False) + "\n")
-            self._tensorboard.write(part, self.step, numbers)
+            self._tensorboard.write(part, self.step, _flat(numbers))
 
     def close(self) -> None:
         """Closes TensorBoard's files."""
@@ -219,6 +223,28 @@ def cut_metrics(folder: Path, step: int) -> None:
     ]
     if (folder / METRICS).is_file():
         write_atomically(folder / METRICS, "".join(kept))
+
+
+def _on_host(x: Any) -> Any:
+    """Copies a value of an update from the device: a Python number, or an array."""
+    array = keras.ops.convert_to_numpy(x)
+    return array if array.ndim else array.item()
+
+
+def _flat(numbers: Mapping[str, float | Mapping[str, float]]) -> dict[str, float]:
+    """Names the numbers of parts for TensorBoard.
+
+    Example:
+    >>> _flat({"loss": 2.0, "gradient_norms": {"embeddings": 0.5, "head": 0.1}})
+    {'loss': 2.0, 'gradient_norms/embeddings': 0.5, 'gradient_norms/head': 0.1}
+    """
+    flat: dict[str, float] = {}
+    for name, value in numbers.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}/{part}": number for part, number in value.items()}
+        else:
+            flat[name] = value
+    return flat
 
 
 def _progress_text(line: Mapping[str, float]) -> str:

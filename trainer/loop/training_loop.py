@@ -93,7 +93,7 @@ def run_steps(
     with stopping as stop:
         prune(log.step)
         log.restart_clock()
-        while log.step < config.steps:
+        while log.step < config.total_steps:
             began = time.perf_counter()
             batch = next(batches)
             waited = time.perf_counter() - began
@@ -101,7 +101,7 @@ def run_steps(
             prune(log.step + 1)
             log.add(numbers, waited)
             stops = stop.is_due()
-            ends = log.step == config.steps
+            ends = log.step == config.total_steps
             if config.analyze_every and log.step % config.analyze_every == 0:
                 log.flush()
                 log.analyzed(measurements.analyze(log.step))

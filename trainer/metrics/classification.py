@@ -14,6 +14,9 @@ from transbeam.trainer.metrics.counts import (
     tally,
 )
 
+# The start of the names of the scores of single labels.
+LABEL_F1 = "f1_"
+
 
 @dataclass(frozen=True)
 class ClassificationScores:
@@ -203,5 +206,5 @@ class LabelSetScores:
             "micro_f1": counts.together().f1(),
             "macro_f1": macro_f1(counts),
             "exact_match": mean(sums[..., -2], sums[..., -1]),
-            **{f"f1_{name}": each[..., i] for i, name in enumerate(self.labels)},
+            **{LABEL_F1 + name: each[..., i] for i, name in enumerate(self.labels)},
         }

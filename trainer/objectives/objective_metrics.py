@@ -65,6 +65,11 @@ class Scorer:
         found = intervals(np.concatenate(statistics), self.metric.scores, seed)
         return {self.prefix + name: interval for name, interval in found.items()}
 
+    def scores(self, statistics: Sequence[np.ndarray]) -> dict[str, float]:
+        """Scores over all batches, without intervals."""
+        found = self.metric.scores(np.concatenate(statistics).sum(axis=0))
+        return {self.prefix + name: score.item() for name, score in found.items()}
+
 
 @dataclass(frozen=True)
 class RankScorer(Scorer):
@@ -78,6 +83,11 @@ class RankScorer(Scorer):
         units = np.concatenate(statistics)
         scores = self.metric.scores_of_draws(units)
         return intervals_of_draws(len(units), scores, seed)
+
+    def scores(self, statistics: Sequence[np.ndarray]) -> dict[str, float]:
+        units = np.concatenate(statistics)
+        found = self.metric.scores_of_draws(units)(np.ones((1, len(units))))
+        return {name: score.item() for name, score in found.items()}
 
 
 def make_scorers(

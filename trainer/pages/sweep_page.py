@@ -1,14 +1,22 @@
-"""HTML page of a sweep: a table of its runs, best first, and their loss curves."""
+"""HTML page of a sweep: a table of its runs, best first, and their curves."""
 
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from transbeam.configs.cli.progress import duration
 from transbeam.configs.loader.sweep import Sweep
 from transbeam.pipeline.pages.html_templates import render
 from transbeam.trainer.loop.metrics_file import read_metrics
+from transbeam.trainer.pages.score_curves import (
+    VALIDATION,
+    Rows,
+    points,
+    score_names,
+)
 from transbeam.trainer.pages.svg_curves import Curve, curves, short
 
 _MOST_CURVES = 8
@@ -26,7 +34,9 @@ def sweep_page(plan: Sweep, runs: Sequence[Mapping[str, Any]]) -> str:
     """
     ended = [run for run in runs if run["error"] is None]
     ranked = sorted(ended, key=lambda run: run["loss"])
-    lines = _curves(ranked)
+    logs = [
+        read_metrics(Path(run["run"]) / "training") for run in ranked[:_MOST_CURVES]
+    ]
     scores = [
         name
         for name in dict.fromkeys(name for run in ranked for name in run["scores"])
@@ -38,21 +48,38 @@ def sweep_page(plan: Sweep, runs: Sequence[Mapping[str, Any]]) -> str:
         plan=plan,
         count=len(runs),
         of_the_loss=[k for k in plan.grid if k.partition(".")[0] in _OF_THE_LOSS],
-        curves=len(lines),
-        picture=curves(lines, "validation loss of the best runs against the step"),
+        curves=len(logs),
+        pictures=_pictures(logs),
         titles=["", *plan.grid, "loss", *scores, "parameters", "time", "tokens/s"],
         ended=[(run, _numbers(run, scores)) for run in ranked],
         failed=[run for run in runs if run["error"] is not None],
     )
 
 
-def _curves(ranked: Sequence[Mapping[str, Any]]) -> list[Curve]:
+def _pictures(logs: Sequence[Rows]) -> list[tuple[str, Markup]]:
+    """Charts of the loss and each score of the best runs, with their headings.
+
+    Args:
+        logs: The logs of the best runs, best first.
+    """
+    scores = dict.fromkeys(name for rows in logs for name in score_names(rows))
+    pictures = []
+    for name in ("loss", *scores):
+        title = name.replace("_", " ")
+        for when, key in (("Validation", VALIDATION + name), ("Training", name)):
+            picture = _picture(logs, key, f"{when} {title}")
+            if picture:
+                pictures.append((f"{when} {title}", picture))
+    return pictures
+
+
+def _picture(logs: Sequence[Rows], name: str, what: str) -> Markup:
     lines = []
-    for number, run in enumerate(ranked[:_MOST_CURVES], start=1):
-        rows = read_metrics(Path(run["run"]) / "training")
-        points = [(row["step"], row["val_loss"]) for row in rows if "val_loss" in row]
-        lines.append(Curve(f"no. {number}", points, dots=len(points) <= _MOST_DOTS))
-    return lines
+    for number, rows in enumerate(logs, start=1):
+        found = points(rows, name)
+        dots = name.startswith(VALIDATION) and len(found) <= _MOST_DOTS
+        lines.append(Curve(f"no. {number}", found, dots=dots))
+    return curves(lines, f"{what} of the best runs against the step")
 
 
 def _numbers(run: Mapping[str, Any], scores: Sequence[str]) -> list[str]:

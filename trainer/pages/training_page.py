@@ -24,9 +24,15 @@ from transbeam.trainer.analysis.training_analysis import (
     read_training_analysis,
 )
 from transbeam.trainer.objectives.baselines import Baseline, read_baseline
+from transbeam.trainer.pages.gradient_chart import gradient_chart
+from transbeam.trainer.pages.score_curves import (
+    Rows,
+    both_curves,
+    points,
+    score_names,
+    score_title,
+)
 from transbeam.trainer.pages.svg_curves import Curve, curves, draw
-
-Rows = Sequence[Mapping[str, float]]
 
 
 def training_report(
@@ -55,6 +61,7 @@ def training_report(
         summary=result["summary"],
         parts=[
             _loss(rows, read_baseline(result["evaluation"])),
+            *(_score(rows, name) for name in score_names(rows)),
             ("Learning rate", "", _curve(rows, "learning_rate")),
             (
                 "Gradient norm",
@@ -65,6 +72,12 @@ def training_report(
                 "Sparsity",
                 "share of zeros in the pruned weights",
                 _curve(rows, "sparsity"),
+            ),
+            (
+                "Gradient norm by part",
+                "before clipping, of the embeddings, each block and what follows them; "
+                "the colors are on a logarithmic scale",
+                gradient_chart(rows),
             ),
             (
                 "Speed",
@@ -87,38 +100,35 @@ def training_report(
     )
 
 
-def _points(rows: Rows, name: str) -> list[tuple[float, float]]:
-    return [(row["step"], row[name]) for row in rows if name in row]
-
-
 def _curve(rows: Rows, name: str) -> Markup:
     description = name.replace("_", " ")
-    return curves([Curve("", _points(rows, name))], f"{description} against the step")
+    return curves([Curve("", points(rows, name))], f"{description} against the step")
 
 
 def _entropy(analyses: Sequence[Mapping[str, Any]]) -> Markup:
-    points = entropy_points(analyses)
-    if not points:
+    found = entropy_points(analyses)
+    if not found:
         return Markup()
     # No more curves than there are colors, from the first layer to the last.
-    chosen = sorted({round(i) for i in np.linspace(0, len(points) - 1, len(COLORS))})
-    layers = list(points)
-    lines = [Curve(layers[i], points[layers[i]]) for i in chosen]
+    chosen = sorted({round(i) for i in np.linspace(0, len(found) - 1, len(COLORS))})
+    layers = list(found)
+    lines = [Curve(layers[i], found[layers[i]]) for i in chosen]
     return curves(lines, "entropy of attention in nats against the step")
 
 
-def loss_curves(rows: Rows) -> list[Curve]:
-    """The losses in training and validation."""
-    return [
-        Curve("training", _points(rows, "loss")),
-        Curve("validation", _points(rows, "val_loss"), dots=True),
-    ]
+def _score(rows: Rows, name: str) -> tuple[str, str, Markup]:
+    note = "of validations"
+    lines = both_curves(rows, name)
+    if lines[0].points:
+        note = f"of the steps between two lines of the log, and {note}"
+    description = f"{name.replace('_', ' ')} against the step"
+    return score_title(name), note, curves(lines, description)
 
 
 def _loss(rows: Rows, least: Baseline) -> tuple[str, str, Markup]:
     limit = least.name.partition(" ")[0], least.loss
     description = f"loss in {least.unit} against the step"
-    return "Loss", least.unit, curves(loss_curves(rows), description, limit)
+    return "Loss", least.unit, curves(both_curves(rows, "loss"), description, limit)
 
 
 def _facts(rows: Rows, result: Mapping[str, Any]) -> dict[str, str]:
@@ -129,6 +139,7 @@ def _facts(rows: Rows, result: Mapping[str, Any]) -> dict[str, str]:
     found = {
         "parameters": f"{result['parameters']:,}",
         "steps": f"{result['steps']:,}",
+        "epochs": f"{result['epochs']:.4g}",
         "skipped steps": f"{result['skipped_steps']:,}",
         "time": duration(result["seconds"]),
     }
@@ -237,7 +248,9 @@ def draw_loss(
         least: The baseline.
         picture: The file to write.
     """
-    figure = draw(loss_curves(rows), (f"{least.name}, {least.loss:.2f}", least.loss), 4)
+    figure = draw(
+        both_curves(rows, "loss"), (f"{least.name}, {least.loss:.2f}", least.loss), 4
+    )
     figure.axes[0].set(ylabel=least.unit, title="Loss")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150)

@@ -23,7 +23,8 @@ def build_step(
         A function from this worker's rows of a batch, as features by name, to a dict of
         values for the whole batch. The function returns without waiting for the device
         to compute these values: `loss` (with smoothing and z-loss), `gradient_norm`
-        (before clipping), `skipped` (0 or 1), `tokens` (real tokens read), and `sums`
+        (before clipping), `gradient_norms` (that of each of `state.parts`, float32
+        `(parts,)`), `skipped` (0 or 1), `tokens` (real tokens read), and `sums`
         as in `Loss`.
     """
     rules = UpdateRule(state, config)

@@ -88,7 +88,7 @@ def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
             return [_current(scope, variable, old) for variable, old in pairs]
 
         with keras.StatelessScope(pairs):
-            gradients, norm, is_finite = rules.finish(gradients)
+            gradients, norms, is_finite = rules.finish(gradients)
         is_finite = is_finite & jnp.isfinite(value)
         new = jax.lax.cond(
             is_finite,
@@ -97,7 +97,7 @@ def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
         )
         numbers = {
             "loss": value,
-            "gradient_norm": norm,
+            **norms,
             "skipped": 1 - is_finite.astype("int32"),
             "tokens": tokens_in(batch),
             "sums": sums,

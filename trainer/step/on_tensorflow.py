@@ -63,10 +63,10 @@ def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
         with workers.own_randomness(model):
             found = work(rows, counts)
         (gradients, value, sums), tokens = workers.add_up((found, tokens_in(rows)))
-        gradients, norm, is_finite = rules.finish(gradients)
+        gradients, norms, is_finite = rules.finish(gradients)
         return gradients, {
             "loss": value,
-            "gradient_norm": norm,
+            **norms,
             "is_finite": is_finite & tf.math.is_finite(value),
             "tokens": tokens,
             "sums": sums,

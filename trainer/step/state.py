@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from transbeam.configs.schema.training import TrainingConfig
+from transbeam.model.base.weight_paths import group_by_part
 
 _FIRST_LOSS_SCALE = 2.0**15
 
@@ -29,6 +30,7 @@ class TrainState:
         skipped: int32. Number of updates skipped so far, because the loss or a gradient
             was not finite.
         skipped_in_a_row: int32. The current number of consecutive skipped updates.
+        parts: The places of the trainable weights of each part of the model.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class TrainState:
     ):
         self.model = model
         self.optimizer = optimizer
+        self.parts = group_by_part(weight.path for weight in model.trainable_variables)
         self.scales = config.precision == "mixed_float16"
         self.loss_scale = _variable(
             _FIRST_LOSS_SCALE if self.scales else 1.0, "float32", "loss_scale"
@@ -171,11 +174,12 @@ class UpdateRule:
         self.clip_norm = config.clip_norm
         self.ema_decay = config.ema_decay
 
-    def finish(self, gradients: Sequence[Any]) -> tuple[list[Any], Any, Any]:
+    def finish(self, gradients: Sequence[Any]) -> tuple[list[Any], dict[str, Any], Any]:
         """Unscales and clips gradients; those of pruned numbers become zero.
 
         Returns:
-            The gradients, their norm before clipping, and whether the norm is finite.
+            The gradients; the norms before clipping, see `build_step`; and whether the
+            norm is finite.
         """
         scale = 1.0 / self.state.loss_scale.value
         if self.state.scales:
@@ -183,10 +187,12 @@ class UpdateRule:
         gradients = self.state.mask_gradients(gradients)
         squares = [ops.sum(ops.square(ops.cast(g, "float32"))) for g in gradients]
         norm = ops.sqrt(sum(squares[1:], squares[0]))
+        by_part = [sum(squares[i] for i in of) for of in self.state.parts.values()]
+        norms = {"gradient_norm": norm, "gradient_norms": ops.sqrt(ops.stack(by_part))}
         if self.clip_norm is not None:
             factor = ops.minimum(1.0, self.clip_norm / ops.maximum(norm, 1e-30))
             gradients = [g * ops.cast(factor, g.dtype) for g in gradients]
-        return list(gradients), norm, ops.isfinite(norm)
+        return list(gradients), norms, ops.isfinite(norm)
 
     def apply(self, gradients: Sequence[Any]) -> None:
         """Updates weights, averages and counters with finite gradients."""

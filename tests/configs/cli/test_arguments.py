@@ -171,6 +171,12 @@ def test_check_says_what_the_run_is(capsys):
     assert err == ""
 
 
+def test_check_cannot_know_how_many_steps_epochs_are(capsys):
+    assert check_main(["check", DEMO, "--set", "training.epochs=0.5"]) == 0
+    told = "0.5 epochs in steps of 8 records; the records that `transbeam data` makes"
+    assert told in capsys.readouterr().out
+
+
 def test_check_says_what_it_is_validated_on(capsys):
     held_out = "data.validation_source={kind: jsonl, path: test.jsonl}"
     assert check_main(["check", DEMO, "--set", held_out]) == 0

@@ -47,8 +47,9 @@ def test_one_part_with_its_kinds_and_their_keys():
 @pytest.mark.parametrize(
     ("key", "line"),
     [
-        ("training.steps", "training.steps: (required)  Number of optimizer updates."),
-        ("training.steps", "[whole number at least 1]"),
+        ("training.steps", "training.steps: null  Number of optimizer updates."),
+        ("training.steps", "[whole number or null at least 1]"),
+        ("name", "name: (required)"),
         ("model.norm.placement", "['pre' or 'post']"),
         ("tokenizer.strip_accents", "tokenizer.strip_accents: null  "),
         ("tokenizer.strip_accents", "[true or false or null]"),

@@ -73,6 +73,37 @@ export: {examples: ["One [MASK]."]}
     assert run.export.examples == ("One [MASK].",)
 
 
+@pytest.mark.parametrize(
+    ("own", "overrides", "steps", "epochs"),
+    [
+        ("epochs: 3", (), None, 3),
+        ("epochs: 3", ("training.steps=5",), 5, None),
+        ("batch_size: 8", ("training.epochs=2",), None, 2),
+        ("batch_size: 8", ("training.epochs=2", "training.epochs=0.5"), None, 0.5),
+        ("{epochs: null, batch_size: 8}", (), 1000, None),
+        ("{epochs: 3, steps: null}", (), None, 3),
+        ("{epochs: 3}", ("training.epochs=null", "training.steps=7"), 7, None),
+    ],
+)
+def test_a_length_replaces_the_other_kind_of_length(
+    load, own, overrides, steps, epochs
+) -> None:
+    own = f"extends: base.yaml\nname: own\ntraining:\n  {own}\n"
+    training = load(*overrides, base=BASE, own=own).training
+    assert (training.steps, training.epochs) == (steps, epochs)
+    assert training.schedule.kind == "linear"
+
+
+def test_two_overrides_of_the_length_are_refused(load) -> None:
+    both = ("training.steps=5", "training.epochs=2")
+    own = BASE.replace("name: base", "name: own")
+    assert error_of(load, *both, own=own).startswith(
+        "--set training.epochs=2: training.epochs: --set training.steps=5 also says "
+        "how long to train. Remove one of them"
+    )
+    assert "--set training.epochs=2 also says" in error_of(load, *both[::-1], own=own)
+
+
 def test_a_name_is_not_taken_over_or_both_would_write_into_one_folder(load) -> None:
     message = error_of(load, base=BASE, own="extends: base.yaml\nseed: 1\n")
     assert message.startswith("own.yaml:1: name: this required key is missing.")

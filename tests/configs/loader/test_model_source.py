@@ -272,7 +272,7 @@ FROM = "model: {init_from: runs/there}\n"
         (FROM + "tokenizer: {kind: byte_bpe}", "my.yaml:5: tokenizer.kind: a newly "
          "trained tokenizer gives other ids than that of runs/there, which "
          "model.init_from brings (my.yaml:4). Remove `tokenizer`."),
-        (FROM + "training: {batch_size: 5}", "training.steps: this required key is m"),
+        (FROM + "training: {batch_size: 5}", "training: its length is missing"),
     ],
 )  # fmt: skip
 def test_runs_that_are_refused(addition: str, message: str) -> None:

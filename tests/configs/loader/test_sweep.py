@@ -38,6 +38,15 @@ def test_every_combination_is_a_run(tmp_path) -> None:
     assert runs[0].training.schedule.peak == 1e-3
 
 
+def test_epochs_in_the_grid_replace_the_steps_of_the_base(tmp_path) -> None:
+    text = WHOLE.replace("training.steps: 500, ", "").replace(
+        "  seed: [1, 2]", "  training.epochs: [1, 0.5]"
+    )
+    sweep = read(tmp_path, text)
+    runs = [load_run(sweep.base, point).training for point in sweep.points()]
+    assert [(run.steps, run.epochs) for run in runs] == [(None, 1.0), (None, 0.5)] * 2
+
+
 def test_texts_in_blocks_keep_their_signs(tmp_path) -> None:
     block = """
   data.source:
@@ -61,6 +70,11 @@ def test_texts_in_blocks_keep_their_signs(tmp_path) -> None:
         (WHOLE, "name: a\nbase: [b]\ngrid: {a: [1]}", "base: expected a text"),
         ("name: peaks", "name: ../up", "name: expected letters"),
         ("seed: [1, 2]", "training.steps: [1]", "stands in `set` too"),
+        (
+            "seed: [1, 2]",
+            "training.epochs: [1, 2]",
+            "sweep.yaml:5: grid: the sweep has training.steps and training.epochs",
+        ),
         (WHOLE, "- a", "expected the keys of a sweep"),
     ],
 )

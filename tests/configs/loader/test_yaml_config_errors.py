@@ -127,7 +127,7 @@ def test_error_says_where_and_what(addition, part):
          "run.yaml:1: data: this required key is missing. Corpus, cleaning and "
          "records."),
         ("name: x\n\ntraining:\n  batch_size: 2\ndata: {source: {kind: text, path: x}}",
-         "run.yaml:3: training.steps: this required key is missing."),
+         "run.yaml:3: training: its length is missing. Write `steps: 1000`, "),
         ("name: x\ndata:\n  source:\n    path: x",
          "run.yaml:3: data.source.kind: this required key is missing. Known here: "
          "text, zip, wikipedia, warc, python_docs, "),
@@ -161,7 +161,8 @@ def test_files_that_cannot_be_read(tmp_path):
         ("modle.x=1", "--set modle.x=1: modle: unknown key. Did you mean 'model'?"),
         ("model.num_layer=1", "--set model.num_layer=1: model.num_layer: unknown key."),
         ("training.steps=x", "--set training.steps=x: training.steps: expected a "),
-        ("training.steps=", "training.steps: expected a whole number, found nothing."),
+        ("training.batch_size=",
+         "training.batch_size: expected a whole number, found nothing."),
         ("training={steps: 50, schedule: {warmup_steps: 51}}",
          "training: schedule.warmup_steps=51 is more than steps=50."),
         ("name.x=1", "name: expected a section, found the text 'small' (run.yaml:1)"),

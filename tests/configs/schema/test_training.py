@@ -116,6 +116,39 @@ def test_a_warm_up_that_was_shorter_stays_unless_it_is_given() -> None:
     assert given.with_warmup(2) == given
 
 
+def test_a_length_is_steps_or_epochs() -> None:
+    training = parse("epochs=0.5")
+    assert (training.steps, training.epochs) == (None, 0.5)
+    assert training.with_steps(7) == parse("steps=7")
+    assert parse("epochs=3").with_warmup() == parse("epochs=3")
+    with pytest.raises(ValueError, match="have not been converted"):
+        _ = training.total_steps
+    assert training.with_steps(7).total_steps == 7
+    # What depends on the number of steps is checked once that is known.
+    warm = parse("epochs=3", "schedule={kind: linear, warmup_steps: 50}")
+    assert warm.with_steps(50).schedule.warmup_steps == 50
+    with pytest.raises(ConfigError, match="=50 is more than steps=49"):
+        warm.with_steps(49)
+
+
+@pytest.mark.parametrize(
+    ("length", "told"),
+    [
+        ("batch_size: 8", "run.yaml:3: training: its length is missing. Write `steps"),
+        (
+            "steps: 5\n  epochs: 2",
+            "run.yaml:4: training: steps=5 and epochs=2 both say how long to train",
+        ),
+        ("epochs: 0", "training.epochs: 0.0 is out of range"),
+        ("epochs: .inf", "training.epochs: the number .inf is not finite"),
+        ("epochs: three", "training.epochs: expected a number"),
+    ],
+)
+def test_other_lengths_are_refused(length: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        parse_run(RUN.replace("steps: 100", length), "run.yaml")
+
+
 def test_defaults() -> None:
     training = parse("optimizer.not_decayed=[]")
     assert training.optimizer == AdamWConfig(not_decayed=())

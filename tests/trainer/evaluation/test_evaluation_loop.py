@@ -15,8 +15,7 @@ from transbeam.trainer.evaluation.evaluation_loop import (
     NotFiniteError,
     describe,
     evaluate,
-    means,
-    sums_over,
+    validate,
 )
 from transbeam.trainer.metrics.classification import ClassificationScores
 from transbeam.trainer.metrics.confidence_intervals import Interval
@@ -93,12 +92,18 @@ def test_targets_are_counted_where_they_are_asked_for() -> None:
 
 
 def test_sums_weigh_targets_and_not_batches() -> None:
-    sums = sums_over(forward, BATCHES.as_numpy_iterator())
-    assert sums["logits"] == {"cost": 16.0, "correct": 2.0, "count": 3.0}
-    found = means(sums)
+    pair = Scorer(TokenAccuracy(), guessed(PAIRS), prefix="pair_")
+    found = validate(forward, (pair,), BATCHES.as_numpy_iterator())
     assert found.loss == pytest.approx(16 / 3 + 0.25)
     assert found.accuracy == pytest.approx(2 / 3)
     assert found.parts == {"logits": 16 / 3, "pair_logits": 0.25}
+    assert found.as_json() == {
+        "loss": found.loss,
+        "pair_accuracy": 1.0,
+        "accuracy": found.accuracy,
+        "loss_logits": 16 / 3,
+        "loss_pair_logits": 0.25,
+    }
 
 
 def test_an_evaluation_of_two_things_asked() -> None:

@@ -154,6 +154,21 @@ def test_as_it_came_it_is_a_trained_model_without_records(
     )
 
 
+def test_epochs_of_a_later_training_do_not_hinder_an_export(
+    checkpoint, command, tmp_path
+):
+    """They cannot be converted to steps, as there are no records yet."""
+    run_folder = tmp_path / "run"
+    words = ("import", checkpoint("bert_masked"), "--run", run_folder)
+    command(*words, "--set", "training.epochs=3")
+    config = load_run(run_folder / "run.yaml")
+    assert (config.training.steps, config.training.epochs) == (None, 3)
+    assert load_trained(run_folder, config).config == config
+    trained = command("train", run_folder)
+    assert trained["code"] == 2
+    assert "no records to train on" in trained["error"]
+
+
 def test_a_body_alone_gets_a_new_head(checkpoint, command, tmp_path):
     folder, run_folder = checkpoint("bert"), tmp_path / "run"
     result = command("import", folder, "--run", run_folder)

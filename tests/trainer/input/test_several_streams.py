@@ -1,7 +1,9 @@
 """Records of several lengths and data sets, shared by several workers."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.pipeline.objectives.word_tokenizer import run_of
 from tests.trainer.input.record_folders import numbers, write_records
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.training import DatasetConfig, TrainingConfig
 from transbeam.pipeline.objectives.masked import Hiding
+from transbeam.pipeline.records.epochs import batches_per_epoch
 from transbeam.pipeline.records.manifest import Manifest
 from transbeam.trainer.input.batches import (
     rows_of_batches,
@@ -71,6 +77,39 @@ def test_each_length_goes_through_its_records_at_the_same_pace(
         for start in range(0, len(own) - (end - first), end - first):
             epoch = own[start : start + end - first]
             assert sorted(epoch) == list(range(first, end))
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 5])
+def test_epochs_in_steps_read_every_record_as_often(
+    bucketed: Manifest, epochs: int
+) -> None:
+    steps = math.ceil(epochs * batches_per_epoch(run_of_two(), bucketed))
+    read = Counter(n for batch in numbers(batches(bucketed), steps) for n in batch)
+    # A length whose last batch is not full may have its turn one batch later.
+    late = 0 if epochs % 4 == 0 else 8
+    assert sum(count != epochs for count in read.values()) <= 3 * late
+    assert {*read.values()} <= {epochs - 1, epochs, epochs + 1}
+    assert len(read) == 140
+
+
+def test_epochs_are_passes_over_the_own_records_of_a_mixture(tmp_path: Path) -> None:
+    own = write_records(tmp_path / "own", {("train", 32): [40]})
+    other = write_records(tmp_path / "other", {("train", 32): [9]}, first=40)
+    steps = math.ceil(3 * batches_per_epoch(run_of_two(0.5), own))
+    assert steps == 3 * 20 * 1.5
+    found = numbers(batches([(own, 1.0), (other, 0.5)]), steps)
+    read = Counter(number for batch in found for number in batch)
+    # The last cycle of the mixture is not whole: its order decides on a batch or two.
+    passes = [read[number] for number in range(40)]
+    assert sum(passes) == pytest.approx(120, abs=4)
+    assert {*passes} <= {2, 3, 4}
+
+
+def run_of_two(*weights: float) -> RunConfig:
+    """A run with batches of two records, beside those of other data sets."""
+    others = tuple(DatasetConfig(run="other", weight=weight) for weight in weights)
+    training = TrainingConfig(epochs=1.0, batch_size=2, datasets=others)
+    return replace(run_of(MaskedConfig(), 32), training=training)
 
 
 def test_entering_in_the_middle(bucketed: Manifest) -> None:
@@ -173,8 +212,8 @@ def test_weights_are_shares_of_the_batches(bucketed: Manifest, tmp_path: Path) -
     assert len(of_large) == pytest.approx(300, abs=30)
     assert Counter(len(batch) for batch in of_large) == {2: len(of_large)}
     small = Counter(len(batch) for batch in found if batch[0] < 1000)
-    for size, batches_per_epoch in ((8, 11.25), (4, 10), (2, 5)):
-        expected = 100 * batches_per_epoch / 26.25
+    for size, in_an_epoch in ((8, 11.25), (4, 10), (2, 5)):
+        expected = 100 * in_an_epoch / 26.25
         assert small[size] == pytest.approx(expected, abs=12)
     assert numbers(batches([(bucketed, 2.0), (large, 6.0)]), 40) == found[:40]
 

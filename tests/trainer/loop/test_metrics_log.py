@@ -19,6 +19,7 @@ def numbers(cost: float, tokens: int) -> dict:
     return of | {
         "tokens": np.int32(tokens),
         "gradient_norm": np.float32(2.0),
+        "gradient_norms": np.float32([cost / 10, 0.5]),
         "skipped": np.bool_(False),
     }
 
@@ -35,6 +36,7 @@ def new_log(folder: Path, step: int = 0) -> TrainingLog:
     state = SimpleNamespace(
         skipped_in_a_row=SimpleNamespace(numpy=lambda: 0),
         last_learning_rate=lambda: 0.125,
+        parts={"embeddings": [0], "head": [1, 2]},
     )
     return TrainingLog(
         folder,
@@ -60,6 +62,7 @@ def test_rates_by_hand(tmp_path: Path, clock) -> None:
             "loss": 2.0,
             "accuracy": 0.5,
             "gradient_norm": 2.0,
+            "gradient_norms": {"embeddings": 2.0, "head": 0.5},
             "learning_rate": 0.125,
             "tokens_per_second": 100,
             "mfu": 0.5,  # two steps of one second in four
@@ -84,14 +87,14 @@ def test_rates_by_hand(tmp_path: Path, clock) -> None:
     assert "mfu" not in read_metrics(tmp_path)[-1]
 
 
-def steps_in(folder: Path) -> list[int]:
+def steps_in(folder: Path, tag: str = "loss") -> list[int]:
     """Of every loss that TensorBoard would draw."""
     events = [
         tf.compat.v1.Event.FromString(record)
         for file in sorted((folder / "tensorboard").rglob("events.*"))
         for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
     ]
-    return [e.step for e in events if any(v.tag == "loss" for v in e.summary.value)]
+    return [e.step for e in events if any(v.tag == tag for v in e.summary.value)]
 
 
 def test_what_is_done_again_is_written_once(tmp_path: Path) -> None:
@@ -100,6 +103,7 @@ def test_what_is_done_again_is_written_once(tmp_path: Path) -> None:
         log.add(numbers(30.0, 100), input_seconds=0.0)
     log.close()
     assert steps_in(tmp_path) == [2, 4, 6]
+    assert steps_in(tmp_path, "gradient_norms/head") == [2, 4, 6]
     (file,) = (tmp_path / "tensorboard/train").glob("events.*")
     with file.open("ab") as stream:
         stream.write(b"\x20")  # what a kill left of the next

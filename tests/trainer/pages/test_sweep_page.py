@@ -60,6 +60,32 @@ def test_few_validations_are_dots_on_the_line(tmp_path, validations, dots) -> No
     assert (lines(page), marks(page)) == (1, dots)
 
 
+def test_scores_of_trainings_and_validations_have_charts_of_their_own(tmp_path) -> None:
+    rows = [
+        {"step": 2, "loss": 3.0, "accuracy": 0.1},
+        {"step": 2, "val_loss": 2.0, "val_loss_pair": 1.0, "val_accuracy": 0.2},
+        {"step": 4, "val_loss": 1.5, "val_accuracy": 0.3, "val_macro_f1": 0.4},
+    ]
+    (tmp_path / "a/training").mkdir(parents=True)
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "a/training/metrics.jsonl").write_text(text, "utf-8")
+    validate(tmp_path / "b", 2)  # of a run whose log has the loss alone
+    runs = [outcome(tmp_path / name, f"seed={name}") for name in "ab"]
+    page = sweep_page(plan(seed=("a", "b")), runs)
+    assert re.findall("<h2>(.*?)</h2>", page)[:-1] == [
+        "Validation loss",
+        "Training loss",
+        "Validation accuracy",
+        "Training accuracy",
+        "Validation macro f1",
+    ]
+    losses, *_, f1 = re.findall(r"<svg.*?</svg>", page, re.S)
+    assert (lines(losses), lines(losses, COLORS[1])) == (1, 1)
+    assert "validation loss of the best runs" in losses.lower()
+    # A point that is alone is a dot; the second run has none.
+    assert (marks(f1), lines(f1, COLORS[1])) == (1, 0)
+
+
 def test_a_point_that_is_alone_is_always_a_dot() -> None:
     alone, line = Curve("", [(5, 1.0)]), Curve("", [(5, 2.0), (6, 1.0)])
     svg = curves([alone, line], "two lines")

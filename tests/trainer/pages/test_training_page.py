@@ -13,6 +13,7 @@ from transbeam.trainer.pages.training_page import nearest_preset, training_repor
 
 ROWS = [
     {"step": 10, "loss": 4.0, "gradient_norm": 2.0, "learning_rate": 1e-3}
+    | {"gradient_norms": {"embeddings": 1.6, "encoder_layer_0": 1.2}}
     | {"tokens_per_second": 10, "input_wait": 0.5, "mfu": 0.01},
     {"step": 20, "val_loss": 3.5, "val_accuracy": 0.1},
     {"step": 20, "loss": 3.0, "gradient_norm": 1.0, "learning_rate": 5e-4}
@@ -54,12 +55,16 @@ def test_the_page_tells_of_the_training_and_of_the_nearest_preset() -> None:
     run = load_run("configs/tiny/bert_base.yaml", ["training.steps=77"])
     evaluation = {"unigram_entropy": 5.0}
     result = {"parameters": 1234, "steps": 77, "skipped_steps": 2, "seconds": 61.0}
+    result["epochs"] = 3.25
     result |= {"summary": "loss <1>", "evaluation": evaluation}
     page = training_report(run, ROWS, result, {"backend": "tensorflow"})
     assert "loss &lt;1&gt;" in page
-    assert page.count("<svg role='img'") == 4
+    assert page.count("<svg role='img'") == 6
+    assert "<h2>Accuracy</h2><p>of validations</p>" in page
+    assert "<h2>Gradient norm by part</h2>" in page
     assert "bert_base</th>" in page
     assert "training.steps</th><td>1000000</td><td>77</td>" in page
+    assert "epochs</th><td>3.25</td>" in page
     assert "<td>900</td>" in page  # without the line that has the compilation in it
     assert "<td>30.0%</td>" in page
     unknown = [{k: v for k, v in row.items() if k != "mfu"} for row in ROWS]

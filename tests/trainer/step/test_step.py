@@ -233,6 +233,48 @@ def test_clipped_after_it_is_added_up() -> None:
     assert total == pytest.approx(0.1 * limit, rel=1e-3)
 
 
+PARTS = {
+    "seq2seq": ["embeddings", "encoder_layer_0", "decoder_layer_0"],
+    "masked": ["embeddings", "encoder_layer_0", "head"],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "accumulation"),
+    [("masked", 4), pytest.param("seq2seq", 1, marks=without_jax)],
+)
+def test_the_norms_of_parts_are_those_of_what_plain_descent_changes(
+    kind, accumulation
+) -> None:
+    """Before clipping, of the whole batch; each weight is in one part."""
+    batch = random_batch(OBJECTIVES[kind], 8)
+    keys = {"batch_size": 8, "accumulation": accumulation}
+    state, _, update = make(kind, training(clip_norm=None, **keys), rate=1.0)
+    paths = [weight.path for weight in state.model.trainable_variables]
+    before = values(state.model.trainable_variables)
+    numbers = update(batch)
+    changes = zip(before, values(state.model.trainable_variables), strict=True)
+    squares = [((old - new).astype("float64") ** 2).sum() for old, new in changes]
+    by_hand: dict[str, float] = {}
+    for path, square in zip(paths, squares, strict=True):
+        layer = path.split("/")[0]
+        part = layer if "_layer_" in layer else "head" if "head" in layer else ""
+        by_hand[part] = by_hand.get(part, 0.0) + square
+    by_hand["embeddings"] = by_hand.pop("")
+    assert list(state.parts) == PARTS[kind]
+    norms = ops.convert_to_numpy(numbers["gradient_norms"])
+    assert norms.dtype == "float32"
+    assert dict(zip(state.parts, norms, strict=True)) == pytest.approx(
+        {part: np.sqrt(square) for part, square in by_hand.items()}, rel=1e-3, abs=1e-6
+    )
+    assert float(numbers["gradient_norm"]) == pytest.approx(
+        np.sqrt((norms.astype("float64") ** 2).sum()), rel=1e-6
+    )
+    _, _, clipped = make(kind, training(clip_norm=1e-3, **keys))
+    again = ops.convert_to_numpy(clipped(batch)["gradient_norms"])
+    np.testing.assert_allclose(again, norms, rtol=1e-5)
+
+
 def test_a_loss_that_is_not_finite_changes_nothing_and_is_counted() -> None:
     config = training(ema_decay=0.9)
     state, _, update = make("causal", config)
@@ -307,9 +349,11 @@ def test_weights_like_float32_with_any_loss_scale() -> None:
         config = training(precision="mixed_float16", clip_norm=0.1)
         state, _, update = make("causal", config)  # a float32 model
         state.loss_scale.assign(scale)
-        results.append((float(update(batch)["gradient_norm"]), state))
-    (norm, one), (scaled_norm, other) = results
-    assert scaled_norm == pytest.approx(norm, rel=1e-5)
+        numbers = update(batch)
+        norms = ops.convert_to_numpy(numbers["gradient_norms"])
+        results.append(([float(numbers["gradient_norm"]), *norms], state))
+    (norms, one), (scaled_norms, other) = results
+    assert scaled_norms == pytest.approx(norms, rel=1e-5)
     for a, b in zip(
         values(one.model.weights), values(other.model.weights), strict=True
     ):
