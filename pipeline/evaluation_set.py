@@ -44,6 +44,7 @@ from transbeam.pipeline.sources.corpus_files import (
     list_files,
     list_sources,
 )
+from transbeam.pipeline.sources.hash_range import OUTSIDE
 from transbeam.pipeline.sources.work_units import plan_units
 from transbeam.pipeline.steps.build_records import build_part
 from transbeam.pipeline.steps.clean_documents import prepare_unit
@@ -283,4 +284,5 @@ def _left_out(folder: Path) -> Counter[str]:
     for state in (*read_states(folder, "documents"), *read_states(folder, "records")):
         reasons.update(state["filtered"])
         reasons.update(state["quarantined"])
+    del reasons[OUTSIDE]  # documents that are no part of the test set
     return +reasons

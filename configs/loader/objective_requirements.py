@@ -40,6 +40,7 @@ from transbeam.configs.schema.table_sources import (
     ParquetSourceConfig,
     SquadSourceConfig,
     TFRecordSourceConfig,
+    XmlSourceConfig,
 )
 from transbeam.configs.schema.tokenizer import (
     ByteBPEConfig,
@@ -92,9 +93,14 @@ def source_fields(source: SingleSource) -> tuple[str, ...]:
             | JsonlSourceConfig()
             | ParquetSourceConfig()
             | TFRecordSourceConfig()
+            | XmlSourceConfig()
         ):
             columns = vars(source.columns)
-            return tuple(name for name, column in columns.items() if column is not None)
+            return tuple(
+                name
+                for name, column in columns.items()
+                if column is not None and name != "label_names"
+            )
     assert_never(source)
 
 

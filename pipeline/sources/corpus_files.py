@@ -133,16 +133,35 @@ def errors_named(key: str) -> Iterator[None]:
 
 
 def _refuse_twice(files: Iterable[SourceFile], parts: Sequence[CorpusPart]) -> None:
-    """Rejects files that are read twice; allows parallel files in both directions."""
+    """Rejects files that are read twice, unless they share no document.
+
+    Allowed are parallel files in both directions, and ranges of hashes that do not
+    overlap.
+    """
     met: dict[str, list[SourceFile]] = {}  # previous files by path
     for file in files:
         for side in with_partners([file]):
             before = met.setdefault(os.path.realpath(side.path), [])
             for first in before:
-                trains = not (parts[first.part].held_out or parts[file.part].held_out)
+                one, other = parts[first.part], parts[file.part]
+                if _share_no_document(one.source, other.source):
+                    continue
+                trains = not (one.held_out or other.held_out)
                 if not (trains and _are_one_pair_turned(first, file)):
                     raise _read_twice(side, first, file, parts)
             before.append(file)
+
+
+def _share_no_document(one: SingleSource, other: SingleSource) -> bool:
+    """Returns whether two sources of the same files have ranges that do not overlap."""
+    if one.hash_range is None or other.hash_range is None:
+        return False
+    given = [{**vars(s), "path": "", "hash_range": None} for s in (one, other)]
+    is_same = type(one) is type(other) and given[0] == given[1]
+    overlap = min(one.hash_range[1], other.hash_range[1]) - max(
+        one.hash_range[0], other.hash_range[0]
+    )
+    return is_same and overlap <= 0
 
 
 def _are_one_pair_turned(one: SourceFile, other: SourceFile) -> bool:

@@ -32,6 +32,7 @@ from transbeam.configs.schema.table_sources import (
     ParquetSourceConfig,
     SquadSourceConfig,
     TFRecordSourceConfig,
+    XmlSourceConfig,
 )
 from transbeam.pipeline.documents.document import (
     BrokenFile,
@@ -47,6 +48,7 @@ from transbeam.pipeline.sources.corpus_files import (
     with_partners,
 )
 from transbeam.pipeline.sources.files.file_access import is_compressed, size_now
+from transbeam.pipeline.sources.hash_range import apply_hash_range
 from transbeam.pipeline.sources.readers import (
     arrays,
     conll,
@@ -63,6 +65,7 @@ from transbeam.pipeline.sources.readers import (
     tfrecord,
     warc,
     wikipedia,
+    xml_rows,
     zip_archive,
 )
 
@@ -82,6 +85,7 @@ _READERS = {
     TextSourceConfig: plain_text,
     WarcSourceConfig: warc,
     WikipediaSourceConfig: wikipedia,
+    XmlSourceConfig: xml_rows,
     ZipSourceConfig: zip_archive,
 }
 
@@ -207,7 +211,7 @@ def read_spans(
                 for listed in with_partners([file]):
                     _check_unchanged(listed)
                 for item in reader.read(span, part.source):
-                    yield span, item
+                    yield span, apply_hash_range(item, part.source)
         except BrokenFile as broken:
             for entry in _entries(broken, span):
                 yield span, entry

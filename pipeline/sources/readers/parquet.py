@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.base.reflection import did_you_mean
-from transbeam.configs.schema.table_sources import ColumnsConfig, ParquetSourceConfig
+from transbeam.configs.schema.columns import ColumnsConfig
+from transbeam.configs.schema.table_sources import ParquetSourceConfig
 from transbeam.pipeline.documents.document import (
     BrokenFile,
     Document,

@@ -4,7 +4,9 @@ A document is a question: `text` is the paragraph, `second_text` the question. D
 answers of annotators are removed; a question that is marked impossible has no answers.
 A question is rejected if an answer does not match the paragraph at the answer's offset,
 if the question has no answer and is not marked impossible, or if it has an answer and
-is marked impossible. A question's offset is its number in the file, counted from 0.
+is marked impossible. A question's offset is its number in the file, counted from 0. A
+`hash_range` selects whole articles by their titles, or by the first paragraph of an
+article without a title, so that two ranges share no paragraph.
 
 The file is one JSON value and therefore read as a whole.
 
@@ -20,18 +22,22 @@ from transbeam.configs.schema.table_sources import SquadSourceConfig
 from transbeam.pipeline.documents.document import (
     BrokenFile,
     Document,
+    Filtered,
     Rejected,
     Span,
 )
 from transbeam.pipeline.sources.decoding.text_decoding import decode
 from transbeam.pipeline.sources.files.file_access import open_file
+from transbeam.pipeline.sources.hash_range import OUTSIDE, is_in_range
 
 
 class _UnusableQuestion(Exception):
     """A question cannot be used for training."""
 
 
-def read(span: Span, source: SquadSourceConfig) -> Iterator[Document | Rejected]:
+def read(
+    span: Span, source: SquadSourceConfig
+) -> Iterator[Document | Filtered | Rejected]:
     """Yields a document per question.
 
     Raises:
@@ -40,16 +46,20 @@ def read(span: Span, source: SquadSourceConfig) -> Iterator[Document | Rejected]
     name = span.file.name
     with open_file(span.file) as stream:
         raw = stream.read()
-    for number, (context, question) in enumerate(_questions(raw)):
+    for number, (article, context, question) in enumerate(_questions(raw)):
         try:
-            yield _document(context, question, name, number)
+            document = _document(context, question, name, number)
+            if source.hash_range is None or _is_in_range(article, source.hash_range):
+                yield document
+            else:
+                yield Filtered(OUTSIDE, name, number, document.size)
         except _UnusableQuestion as error:
             shown = json.dumps(question, ensure_ascii=False)
             yield Rejected.from_content(str(error), name, number, shown)
 
 
-def _questions(raw: bytes) -> Iterator[tuple[Any, Any]]:
-    """Yields paragraph and question as parsed, without validation.
+def _questions(raw: bytes) -> Iterator[tuple[Any, Any, Any]]:
+    """Yields article, paragraph and question as parsed, without validation.
 
     Malformed articles and paragraphs are yielded in place of their questions, so that
     they are rejected and counted, too.
@@ -64,7 +74,15 @@ def _questions(raw: bytes) -> Iterator[tuple[Any, Any]]:
         for paragraph in _inner(article, "paragraphs"):
             context = paragraph.get("context") if isinstance(paragraph, dict) else None
             for question in _inner(paragraph, "qas"):
-                yield context, question
+                yield article, context, question
+
+
+def _is_in_range(article: dict[str, Any], hash_range: tuple[float, ...]) -> bool:
+    """Returns whether an article, which has a valid question, is in a range."""
+    title = article.get("title")
+    if not isinstance(title, str) or not title:
+        title = json.dumps(article["paragraphs"][0])
+    return is_in_range(title.encode("utf-8", "backslashreplace"), hash_range)
 
 
 def _inner(outer: Any, name: str) -> list[Any]:

@@ -20,11 +20,7 @@ from typing import Any
 
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.base.templates import template_parts
-from transbeam.configs.schema.table_sources import (
-    ColumnsConfig,
-    columns_in,
-    is_template,
-)
+from transbeam.configs.schema.columns import ColumnsConfig, columns_in, is_template
 from transbeam.pipeline.documents.document import Document, Rejected, excerpt
 
 _MOST_FIELDS = 50
@@ -82,7 +78,7 @@ def row_document(
             offset=offset,
             second_text=_extra(row, columns.second_text, _text, _spaced),
             target_text=_extra(row, columns.target_text, _text_or_number, _spaced),
-            label=_extra(row, columns.label, _text_or_number, _label_list),
+            label=_label(row, columns),
             words=words,
             tags=tags,
             messages=messages,
@@ -183,6 +179,23 @@ def _extra(
     return text
 
 
+def _label(row: Mapping[str, Any], columns: ColumnsConfig) -> str:
+    """Returns the label, by its name in `label_names` if they are configured."""
+    names = columns.label_names
+
+    def named(value: Any, name: str) -> str:
+        label = _text_or_number(value, name)
+        if names is not None and label.strip() and label not in names:
+            raise _UnusableRow("a label without a name in label_names", f"{label}: ")
+        return label if names is None else names.get(label, label)
+
+    def of_list(values: list[Any], name: str) -> str:
+        labels = [named(value, name) for value in values]
+        return labels[0] if len(labels) == 1 else json.dumps(labels)
+
+    return _extra(row, columns.label, named, of_list)
+
+
 def _if_given(row: Mapping[str, Any], name: str | None) -> str:
     """Returns an optional text: empty if a column is missing, null or blank."""
     if name is None or any(_find(row, column) is None for column in columns_in(name)):
@@ -213,12 +226,6 @@ def _filled(
 def _spaced(values: list[Any], name: str) -> str:
     """Joins a list of texts with spaces."""
     return " ".join(_text(value, name) for value in values)
-
-
-def _label_list(values: list[Any], name: str) -> str:
-    """Returns the label of a one-element list, or several labels as a JSON list."""
-    labels = [_text_or_number(value, name) for value in values]
-    return labels[0] if len(labels) == 1 else json.dumps(labels)
 
 
 def _each(

@@ -23,7 +23,8 @@ from google.protobuf import (
 )
 from google.protobuf.message import DecodeError
 
-from transbeam.configs.schema.table_sources import ColumnsConfig, TFRecordSourceConfig
+from transbeam.configs.schema.columns import ColumnsConfig
+from transbeam.configs.schema.table_sources import TFRecordSourceConfig
 from transbeam.pipeline.documents.document import (
     BrokenFile,
     Document,

@@ -45,6 +45,24 @@ def test_answers_count_characters_and_come_once_each(tmp_path):
     ]
 
 
+def test_a_range_of_hashes_keeps_articles_whole(tmp_path):
+    paragraph = {"context": CONTEXT, "qas": [QUESTION, QUESTION]}
+    articles = [{"title": f"t{n}", "paragraphs": [paragraph] * 2} for n in range(20)]
+    del articles[3]["title"]
+    (tmp_path / "a.json").write_text(json.dumps({"data": articles}))
+    found = []
+    for hash_range in ((0.0, 0.6), (0.6, 1.0)):
+        source = SquadSourceConfig(path=str(tmp_path / "a.json"), hash_range=hash_range)
+        items = read_file(squad, source)
+        assert len(items) == 80
+        kept = [i.offset // 4 for i in items if isinstance(i, Document)]
+        assert sorted(kept) == sorted(4 * [*set(kept)])
+        found.append(set(kept))
+    assert not found[0] & found[1]
+    assert found[0] | found[1] == set(range(20))
+    assert all(found)
+
+
 def test_impossible_questions_have_no_answers(tmp_path):
     impossible = {
         "question": "Why?",

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from transbeam.configs.schema.table_sources import ColumnsConfig
+from transbeam.configs.schema.columns import ColumnsConfig
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.readers.table_rows import row_document, tagged_document
 
@@ -108,6 +108,30 @@ def test_texts_put_together_from_columns():
 )
 def test_labels(value, label):
     assert document({"text": "x", "label": value}, label="label").label == label
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [("0", "bad"), (0, "bad"), (["1"], "good"), ([0, 1], '["bad", "good"]')],
+)
+def test_labels_by_their_names(value, label):
+    columns = {"label": "y", "label_names": {"0": "bad", "1": "good"}}
+    assert document({"text": "x", "y": value}, **columns).label == label
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("2", "a label without a name in label_names"),
+        ("bad", "a label without a name in label_names"),
+        ([0, 2], "a label without a name in label_names"),
+        (" ", "field 'y' is empty"),
+        (None, "no field 'y'"),
+    ],
+)
+def test_labels_without_a_name(value, why):
+    columns = {"label": "y", "label_names": {"0": "bad", "1": "good"}}
+    assert reason({"text": "x", "y": value}, **columns) == why
 
 
 @pytest.mark.parametrize(
