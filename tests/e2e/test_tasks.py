@@ -41,6 +41,10 @@ SMALLER = (
     "training.evaluate_every=2",
 )
 TAGS = ("NOUN", "VERB", "DET")
+LABELS_OF_RTE = {
+    "rte1": ("value", "FALSE", "TRUE"),
+    "rte2": ("entailment", "NO", "YES"),
+}
 ENTITIES = ("O", "O", "B-person", "I-person")
 
 
@@ -98,6 +102,33 @@ def stories() -> None:
         archive.writestr("inaugural/1789.txt", "\n\n".join(WORDS))
 
 
+def entailment() -> None:
+    for seed, name in enumerate(("rte1_dev", "rte1_test", "rte2_dev", "rte2_test")):
+        pairs = zip(sentences(20, seed), sentences(20, seed + 9), strict=True)
+        key, *values = LABELS_OF_RTE[name[:4]]
+        lines = (
+            f'<pair id="{n}" {key}="{values[n % 2]}">\n<t>{" ".join(a)}</t>\n'
+            f"<h>{' '.join(b)}</h>\n</pair>"
+            for n, (a, b) in enumerate(pairs)
+        )
+        write(f"corpus/rte/{name}.xml.gz", ["<corpus>", *lines, "</corpus>"])
+
+
+def paraphrases() -> None:
+    for seed, name in enumerate(("train", "test")):
+        pairs = zip(sentences(60, seed), sentences(60, seed + 9), strict=True)
+        write(
+            f"corpus/mrpc/msr_paraphrase_{name}.txt.gz",
+            [
+                "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+                *(
+                    f"{n % 2}\t2\t3\t{' '.join(a)}\t{' '.join(b)}"
+                    for n, (a, b) in enumerate(pairs)
+                ),
+            ],
+        )
+
+
 def tagged(words: list[str], tags: tuple[str, ...]) -> Iterable[tuple[str, str]]:
     return [(word, tags[len(word) % len(tags)]) for word in words]
 
@@ -139,6 +170,7 @@ def nothing() -> None:
 
 
 ONE_LENGTH = "data.layout={kind: bucketed, lengths: [64]}"
+ONE_OF_128 = "data.layout={kind: bucketed, lengths: [128]}"
 SMALL_WORDS = "tokenizer={kind: wordpiece, vocabulary_size: 100}"
 SMALL_BYTES = "tokenizer={kind: byte_bpe, vocabulary_size: 270, specials: roberta}"
 NOT_BROUGHT_IN = (SMALL_WORDS, "model.init_from=null")
@@ -161,6 +193,7 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         ("data.layout.lengths=[32, 64]", "data.sequence_length=64"),
         True,
     ),
+    "mrpc": (paraphrases, (*NOT_BROUGHT_IN, ONE_OF_128), True),
     "multi30k_de_en": (translations, (SMALL_BYTES, BEAM), True),
     "multi30k_en_de": (translations, (SMALL_BYTES, BEAM), True),
     "python_summaries": (
@@ -168,6 +201,7 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         (SMALL_BYTES, BEAM, "data.source.packages=[yaml]"),
         False,
     ),
+    "rte": (entailment, (*NOT_BROUGHT_IN, ONE_OF_128), True),
     "sst2": (reviews, (*NOT_BROUGHT_IN, ONE_LENGTH, "model.num_layers=2"), True),
     "sst2_born_again": (
         reviews,
@@ -196,9 +230,11 @@ SLOW = {
     "ag_news_pretraining",
     "ewt_pretraining",
     "ewt_upos",
+    "mrpc",
     "multi30k_de_en",
     "multi30k_en_de",
     "python_summaries",
+    "rte",
     "sst2",
     "sst2_born_again",
     "sst2_student",
