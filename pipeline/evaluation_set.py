@@ -33,6 +33,7 @@ from transbeam.pipeline.accounting.reading_summary import check_reading, sum_rea
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import TEXTS, DocumentBatch
 from transbeam.pipeline.documents.document_selection import in_validation
+from transbeam.pipeline.documents.hash_range import OUTSIDE
 from transbeam.pipeline.documents.step_markers import read_states
 from transbeam.pipeline.objectives.kinds import contract
 from transbeam.pipeline.records.features import DocumentPositions
@@ -44,7 +45,6 @@ from transbeam.pipeline.sources.corpus_files import (
     list_files,
     list_sources,
 )
-from transbeam.pipeline.sources.hash_range import OUTSIDE
 from transbeam.pipeline.sources.work_units import plan_units
 from transbeam.pipeline.steps.build_records import build_part
 from transbeam.pipeline.steps.clean_documents import prepare_unit

@@ -42,13 +42,13 @@ from transbeam.pipeline.documents.document import (
     SourceFile,
     Span,
 )
+from transbeam.pipeline.documents.hash_range import apply_hash_range
 from transbeam.pipeline.sources.corpus_files import (
     errors_named,
     list_sources,
     with_partners,
 )
 from transbeam.pipeline.sources.files.file_access import is_compressed, size_now
-from transbeam.pipeline.sources.hash_range import apply_hash_range
 from transbeam.pipeline.sources.readers import (
     arrays,
     conll,

@@ -26,9 +26,9 @@ from transbeam.pipeline.documents.document import (
     Rejected,
     Span,
 )
+from transbeam.pipeline.documents.hash_range import OUTSIDE, is_in_range
 from transbeam.pipeline.sources.decoding.text_decoding import decode
 from transbeam.pipeline.sources.files.file_access import open_file
-from transbeam.pipeline.sources.hash_range import OUTSIDE, is_in_range
 
 
 class _UnusableQuestion(Exception):

@@ -35,13 +35,13 @@ from transbeam.pipeline.documents.document import (
     document_key,
 )
 from transbeam.pipeline.documents.document_selection import in_validation
+from transbeam.pipeline.documents.hash_range import apply_hash_range
 from transbeam.pipeline.sources.corpus_files import (
     corpus_fingerprint,
     list_files,
     list_sources,
 )
 from transbeam.pipeline.sources.files import globs
-from transbeam.pipeline.sources.hash_range import apply_hash_range
 from transbeam.pipeline.sources.work_units import _READERS, plan_units, read_unit
 
 
