@@ -178,6 +178,7 @@ BEAM = "evaluation.max_new_tokens=4"
 # By file: what writes its data, what else is smaller, and whether there is a test set.
 TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
     "ag_news": (stories, ("data.layout.lengths=[128]",), False),
+    "ag_news_minilm": (news, (*NOT_BROUGHT_IN, ONE_OF_128), True),
     "ag_news_pretraining": (stories, ("tokenizer.vocabulary_size=180",), False),
     "digits": (digits, (), False),
     "ewt_pretraining": (
@@ -227,6 +228,7 @@ BEFORE = {
 # What comes before another is trained with it; the others are like one that is quick.
 SLOW = {
     "ag_news",
+    "ag_news_minilm",
     "ag_news_pretraining",
     "ewt_pretraining",
     "ewt_upos",
