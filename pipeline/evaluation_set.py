@@ -246,6 +246,7 @@ def make_evaluation_set(
             buckets={run.data.sequence_length: contract(run) for run in runs}
             if len(runs) > 1
             else {},
+            source_parts={file.name: file.part for file in files},
         ),
         left_out,
         reading,

@@ -52,6 +52,8 @@ from transbeam.configs.schema.tokenizer import (
 
 _TEXT = ("text",)
 _LABELLED = ("text", "label")
+# Keys of `columns` that name no field that an objective needs.
+_NO_FIELDS = ("label_names", "references", "where")
 _FRAME = ("begin", "end")
 PURPOSES = {
     "begin": "stands before a text",
@@ -87,7 +89,8 @@ def source_fields(source: SingleSource) -> tuple[str, ...]:
         case ConllSourceConfig() | ConlluSourceConfig():
             return ("text", "words", "tags")
         case SquadSourceConfig():
-            return ("text", "second_text", "answers")
+            answer = "answers" if source.answers == "spans" else "target_text"
+            return ("text", "second_text", answer)
         case (
             CsvSourceConfig()
             | JsonlSourceConfig()
@@ -99,7 +102,7 @@ def source_fields(source: SingleSource) -> tuple[str, ...]:
             return tuple(
                 name
                 for name, column in columns.items()
-                if column is not None and name != "label_names"
+                if column is not None and name not in _NO_FIELDS
             )
     assert_never(source)
 

@@ -46,6 +46,16 @@ class ColumnsConfig:
     value is rejected.
     """
 
+    references: str | None = None
+    """Column of the texts that a generated text is compared with, a list or one text;
+    the best one counts. Read by `transbeam evaluate` alone. Left out: the target.
+    """
+
+    where: Mapping[str, str] | None = None
+    """Values that columns must have in the rows that are used, such as {lang: en}; the
+    other rows are filtered. A value is written as a label is.
+    """
+
     words: str | None = None
     """Column of a sentence's words: a list, or a string that is split at white space.
     """
@@ -67,6 +77,8 @@ class ColumnsConfig:
                 )
         if self.label_names is not None:
             _check_label_names(self.label_names, self.label)
+        if self.where is not None and not self.where:
+            raise ConfigError("where: expected a column and its value, found none")
         if self.tags is not None and self.words is None:
             raise ConfigError(
                 f"tags={self.tags!r} without `words`: tags belong to words. Name the "
@@ -90,8 +102,8 @@ class ColumnsConfig:
             self.target_text,
         )
         in_texts = [columns_in(value) for value in texts if value is not None]
-        others = (self.words, self.label, self.tags, self.messages)
-        whole = [name for name in others if name is not None]
+        others = (self.words, self.label, self.tags, self.messages, self.references)
+        whole = [name for name in others if name is not None] + [*(self.where or ())]
         return list(dict.fromkeys([*itertools.chain(*in_texts), *whole]))
 
 

@@ -1,5 +1,6 @@
 """`data.source`: text, images and mixtures, one kind for each file format."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
@@ -145,7 +146,7 @@ SingleSource = FileSource | TableSource
 
 @dataclass(frozen=True, kw_only=True)
 class MixturePartConfig:
-    """One source of a mixture and its weight."""
+    """One source of a mixture, its weight and name."""
 
     source: SingleSource
     """Any source except another mixture."""
@@ -153,6 +154,11 @@ class MixturePartConfig:
     weight: float = option(1.0, minimum=0.0, maximum=100.0)
     """Number of times each training document is used: 2 uses it twice, with different
     random choices; 0.5 uses half of the documents, selected by hash.
+    """
+
+    name: str | None = None
+    """Name of the part: `transbeam evaluate` reports the scores of generated texts for
+    each part with a name, besides those of all.
     """
 
 
@@ -167,6 +173,13 @@ class MixtureSourceConfig:
     def __post_init__(self) -> None:
         if not self.parts:
             raise ConfigError("parts: expected at least one source, found none")
+        names = Counter(part.name for part in self.parts if part.name is not None)
+        for name, count in names.items():
+            if count > 1 or not name.strip():
+                raise ConfigError(
+                    f"parts: {count} parts have the name {name!r}; expected different "
+                    "names"
+                )
 
 
 Source = SingleSource | MixtureSourceConfig

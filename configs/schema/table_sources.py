@@ -188,6 +188,11 @@ class SquadSourceConfig(SourceConfig):
     kind: Literal["squad"] = "squad"
     path: str = option(doc=_PATH)
     hash_range: tuple[float, ...] | None = option(None, doc=HASH_RANGE)
+    answers: Literal["spans", "texts"] = "spans"
+    """`spans`: answers are places in the paragraph, for span_qa. `texts`: the first
+    answer is the target text, for models that write; generated texts are compared with
+    all answers, and questions without an answer are filtered.
+    """
 
 
 TableSource = (

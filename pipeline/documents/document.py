@@ -81,6 +81,8 @@ class Document(NamedTuple):
         image_shape: Height, width, channels.
         messages: A conversation: role and content of each message.
         negative_text: A text that is unlike `text`, its hard negative.
+        references: The texts that a generated text is compared with; empty if it is
+            compared with the target.
     """
 
     text: str
@@ -96,6 +98,7 @@ class Document(NamedTuple):
     image_shape: tuple[int, ...] = ()
     messages: tuple[tuple[str, str], ...] = ()
     negative_text: str = ""
+    references: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -167,6 +170,10 @@ class Filtered:
     size: int = field(default=0, compare=False)
 
 
+# What a reader yields for each document of a file.
+Item = Document | Filtered | Rejected
+
+
 def document_hash(text: str) -> int:
     """Computes a stable 64-bit hash of a text.
 
@@ -204,10 +211,10 @@ def document_key(document: Document) -> int:
     >>> document_key(a) == document_hash("yes") != document_key(b)
     True
     """
-    text, _, _, *rest, image, image_shape, messages, negative = document
+    text, _, _, *rest, image, image_shape, messages, negative, references = document
     # Later fields are left out if they are empty, so that documents without them keep
     # their keys.
-    later = [value for value in (messages, negative) if value]
+    later = [value for value in (messages, negative, references) if value]
     if not any(rest) and not image and not later:
         return document_hash(text)
     values = [text, *rest, image_shape, *later]

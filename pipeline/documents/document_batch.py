@@ -33,6 +33,7 @@ SCHEMA = pa.schema(
         "image_shape": pa.list_(pa.int64()),
         "messages": pa.list_(pa.struct({"role": pa.string(), "content": pa.string()})),
         "negative_text": pa.binary(),
+        "references": pa.list_(pa.string()),
     }
 )
 TEXTS = ("text", "second_text", "target_text", "negative_text")

@@ -4,14 +4,12 @@ import hashlib
 
 from transbeam.configs.schema.sources import SingleSource
 from transbeam.configs.schema.table_sources import SquadSourceConfig
-from transbeam.pipeline.documents.document import Document, Filtered, Rejected
+from transbeam.pipeline.documents.document import Document, Filtered, Item
 
 OUTSIDE = "outside of hash_range"
 
 
-def apply_hash_range(
-    item: Document | Filtered | Rejected, source: SingleSource
-) -> Document | Filtered | Rejected:
+def apply_hash_range(item: Item, source: SingleSource) -> Item:
     """Returns a document, or a `Filtered` entry in its place if it is out of range.
 
     The reader of `squad` applies the range itself, to whole articles.

@@ -30,11 +30,13 @@ class CorpusPart:
         source: The source.
         weight: The number of repetitions of the source's training documents.
         held_out: Whether the source is from `data.validation_source`.
+        name: The name of the part of a mixture, if it has one.
     """
 
     source: SingleSource
     weight: float = 1.0
     held_out: bool = False
+    name: str | None = None
 
     @property
     def key(self) -> str:
@@ -49,7 +51,9 @@ def list_sources(
     parts: list[CorpusPart] = []
     for held_out, given in ((False, source), (True, validation_source)):
         if isinstance(given, MixtureSourceConfig):
-            parts += [CorpusPart(p.source, p.weight, held_out) for p in given.parts]
+            parts += [
+                CorpusPart(p.source, p.weight, held_out, p.name) for p in given.parts
+            ]
         elif given is not None:
             parts.append(CorpusPart(given, held_out=held_out))
     return tuple(parts)

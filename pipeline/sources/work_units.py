@@ -36,8 +36,7 @@ from transbeam.configs.schema.table_sources import (
 )
 from transbeam.pipeline.documents.document import (
     BrokenFile,
-    Document,
-    Filtered,
+    Item,
     Rejected,
     SourceFile,
     Span,
@@ -175,9 +174,6 @@ def _may_be_compressed(file: SourceFile) -> bool:
         return is_compressed(file)
     except OSError:
         return True  # reading the file will report the error
-
-
-Item = Document | Filtered | Rejected
 
 
 def read_unit(

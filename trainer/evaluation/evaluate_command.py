@@ -91,7 +91,8 @@ def evaluate_run(
     Returns:
         The numbers of `Evaluation`; `path`, the folder of the files; `model`, the
         evaluated model; `signatures` of the text scores; `answers`, with the number of
-        documents for which texts were generated and the method; and `left_out`, the
+        documents for which texts were generated and the method; `scores_by_part`,
+        with those of each named part of a mixture; and `left_out`, the
         number of a test set's documents that are in no record, by reason. For a test
         set also `unread` bytes and files, `noted`, `encodings` and
         `dropped_in_sentences`. For an export also `run_scores`, the scores of the run's
@@ -174,6 +175,8 @@ def evaluate_run(
             "documents": len(analysis.answered.answers),
             "method": plain(config.evaluation.method),
         }
+    if analysis.parts:
+        result["scores_by_part"] = {n: of.as_json() for n, of in analysis.parts.items()}
     if analysis.confusions is not None:
         result["confusions"] = analysis.confusions.as_json()
     save_examples(folder / "errors.jsonl", analysis.examples)
@@ -236,6 +239,9 @@ def _evaluate(
         if analysis.answered and len(analysis.answered.answers) < len(context.held_out):
             scores += f" of the first {len(analysis.answered.answers):,} documents"
         console.result(scores)
+        for name, part in analysis.parts.items():
+            numbers = f"{format_scores(part.scores)} of {part.texts:,} documents"
+            console.result(f"  {name}: {numbers}")
         summary += f"; {scores}"
     return evaluation, analysis, summary + unread
 

@@ -23,6 +23,7 @@ from transbeam.pipeline.documents.document import (
     BrokenFile,
     Document,
     Filtered,
+    Item,
     Rejected,
     Span,
 )
@@ -35,9 +36,7 @@ class _UnusableQuestion(Exception):
     """A question cannot be used for training."""
 
 
-def read(
-    span: Span, source: SquadSourceConfig
-) -> Iterator[Document | Filtered | Rejected]:
+def read(span: Span, source: SquadSourceConfig) -> Iterator[Item]:
     """Yields a document per question.
 
     Raises:
@@ -49,13 +48,16 @@ def read(
     for number, (article, context, question) in enumerate(_questions(raw)):
         try:
             document = _document(context, question, name, number)
-            if source.hash_range is None or _is_in_range(article, source.hash_range):
-                yield document
-            else:
-                yield Filtered(OUTSIDE, name, number, document.size)
         except _UnusableQuestion as error:
             shown = json.dumps(question, ensure_ascii=False)
             yield Rejected.from_content(str(error), name, number, shown)
+            continue
+        if source.hash_range and not _is_in_range(article, source.hash_range):
+            yield Filtered(OUTSIDE, name, number, document.size)
+        elif source.answers == "texts":
+            yield _with_target(document)
+        else:
+            yield document
 
 
 def _questions(raw: bytes) -> Iterator[tuple[Any, Any, Any]]:
@@ -110,6 +112,19 @@ def _document(context: Any, question: Any, source: str, number: int) -> Document
         second_text=question_text,
         answers=tuple(dict.fromkeys(found)),
     )
+
+
+def _with_target(document: Document) -> Document | Filtered:
+    """Replaces the answers' places by the first answer as the target text.
+
+    Further answers are references.
+    """
+    name, number = document.source, document.offset
+    if not document.answers:
+        return Filtered("a question without an answer", name, number, document.size)
+    texts = list(dict.fromkeys(text for _, text in document.answers))
+    references = tuple(texts) if len(texts) > 1 else ()
+    return document._replace(answers=(), target_text=texts[0], references=references)
 
 
 def _answer(answer: Any, context: str) -> tuple[int, str]:

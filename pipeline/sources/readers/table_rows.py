@@ -8,7 +8,8 @@ Rules for all kinds of tables:
 - labels, tags and targets may also be numbers or booleans, formatted as JSON;
 - only the text itself may be empty (the cleaning filters such documents): a row is
   rejected if a configured label, tag, second text or target is blank;
-- a hard negative may be missing, null or blank: the document then has none.
+- a hard negative may be missing, null or blank: the document then has none;
+- a row without the values of `where` is filtered, whatever its other values are.
 """
 
 import itertools
@@ -21,7 +22,13 @@ from typing import Any
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.schema.columns import ColumnsConfig, columns_in, is_template
-from transbeam.pipeline.documents.document import Document, Rejected, excerpt
+from transbeam.pipeline.documents.document import (
+    Document,
+    Filtered,
+    Item,
+    Rejected,
+    excerpt,
+)
 
 _MOST_FIELDS = 50
 
@@ -44,7 +51,7 @@ class _UnusableRow(Exception):
 
 def row_document(
     row: Mapping[str, Any], columns: ColumnsConfig, source: str, offset: int
-) -> Document | Rejected:
+) -> Item:
     """Converts a row to a document.
 
     Args:
@@ -62,6 +69,9 @@ def row_document(
     "no field 'text'"
     """
     try:
+        if not _is_wanted(row, columns.where or {}):
+            size = len(json.dumps(row, ensure_ascii=False, default=_shown))
+            return Filtered("other rows than those of `where`", source, offset, size)
         words = _each(row, columns.words, _text)
         tags = _each(row, columns.tags, _text_or_number)
         messages = _messages(row, columns.messages)
@@ -83,11 +93,36 @@ def row_document(
             tags=tags,
             messages=messages,
             negative_text=_if_given(row, columns.negative_text),
+            references=_references(row, columns.references),
         )
     except _UnusableRow as error:
         shown = json.dumps(row, ensure_ascii=False, default=_shown)
         detail = error.detail + excerpt(shown)
         return Rejected(str(error), source, offset, detail, len(shown))
+
+
+def _is_wanted(row: Mapping[str, Any], where: Mapping[str, str]) -> bool:
+    """Returns whether columns have certain values; a missing one has none."""
+    for name, wanted in where.items():
+        value = _find(row, name)
+        if value is None or isinstance(value, list | Mapping):
+            return False
+        if _text_or_number(value, name) != wanted:
+            return False
+    return True
+
+
+def _references(row: Mapping[str, Any], name: str | None) -> tuple[str, ...]:
+    """Returns the different texts of a column, of which there must be one."""
+    if name is None:
+        return ()
+    value = _value(row, name)
+    values = value if isinstance(value, list) else [value]
+    texts = dict.fromkeys(_text_or_number(value, name) for value in values)
+    found = tuple(text for text in texts if text.strip())
+    if not found:
+        raise _UnusableRow(f"field {name!r} is empty")
+    return found
 
 
 def _shown(value: Any) -> str:

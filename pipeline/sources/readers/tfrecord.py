@@ -27,7 +27,7 @@ from transbeam.configs.schema.columns import ColumnsConfig
 from transbeam.configs.schema.table_sources import TFRecordSourceConfig
 from transbeam.pipeline.documents.document import (
     BrokenFile,
-    Document,
+    Item,
     Rejected,
     Span,
     excerpt,
@@ -67,7 +67,7 @@ message_type { name: "Example"
 """
 
 
-def read(span: Span, source: TFRecordSourceConfig) -> Iterator[Document | Rejected]:
+def read(span: Span, source: TFRecordSourceConfig) -> Iterator[Item]:
     """Yields a document per record.
 
     Raises:

@@ -20,12 +20,7 @@ from typing import Any, BinaryIO
 from xml.etree.ElementTree import Element
 
 from transbeam.configs.schema.table_sources import XmlSourceConfig
-from transbeam.pipeline.documents.document import (
-    BrokenFile,
-    Document,
-    Rejected,
-    Span,
-)
+from transbeam.pipeline.documents.document import BrokenFile, Item, Rejected, Span
 from transbeam.pipeline.sources.files.file_access import gaps_in, open_file
 from transbeam.pipeline.sources.readers.table_rows import row_document
 
@@ -34,7 +29,7 @@ _DAMAGE = (ElementTree.ParseError, ValueError, LookupError)
 _MOST_NAMES = 20
 
 
-def read(span: Span, source: XmlSourceConfig) -> Iterator[Document | Rejected]:
+def read(span: Span, source: XmlSourceConfig) -> Iterator[Item]:
     """Yields a document per row.
 
     Raises:

@@ -24,6 +24,7 @@ DOCUMENTS = st.builds(
     image_shape=st.sampled_from([(), (2, 2, 3)]),
     messages=st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple),
     negative_text=TEXTS,
+    references=st.lists(TEXTS, max_size=2).map(tuple),
 )
 
 
@@ -33,7 +34,7 @@ def documents_in(batch: DocumentBatch) -> list[Document]:
     }
     for name in TEXT_FIELDS:
         columns[name] = [text.decode("utf-8") for text in batch.texts(name)]
-    for name in ("words", "tags", "image_shape"):
+    for name in ("words", "tags", "image_shape", "references"):
         columns[name] = [tuple(value) for value in columns[name]]
     columns["answers"] = [
         tuple((answer["offset"], answer["text"]) for answer in row)
@@ -86,6 +87,7 @@ def test_every_field_of_a_document_is_in_its_key() -> None:
         Document("text", "a.txt", 0, image=b"x", image_shape=(1, 1, 1)),
         Document("text", "a.txt", 0, image=b"y", image_shape=(1, 1, 1)),
         Document("text", "a.txt", 0, negative_text="x"),
+        Document("text", "a.txt", 0, references=("x",)),
     ]
     assert len({document_key(document) for document in variants}) == len(variants)
     assert document_key(Document("text", "b.txt", 9)) == document_key(plain)
