@@ -128,9 +128,12 @@ def _check_fields(run: RunConfig) -> None:
         "evaluation.test": run.evaluation.test,
     }
     for key, given in sources.items():
+        # Hard negatives may be missing: one part of a mixture that has them is enough.
+        in_any = {field for source in _parts(given) for field in source_fields(source)}
         for source in _parts(given):
             _check_negatives(run.objective, source, key)
-            missing = [field for field in needed if field not in source_fields(source)]
+            fields = {*source_fields(source), *({"negative_text"} & in_any)}
+            missing = [field for field in needed if field not in fields]
             if not missing:
                 continue
             if hasattr(source, "columns") and not {"image", "answers"} & {*missing}:

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -139,8 +139,8 @@ def errors_named(key: str) -> Iterator[None]:
 def _refuse_twice(files: Iterable[SourceFile], parts: Sequence[CorpusPart]) -> None:
     """Rejects files that are read twice, unless they share no document.
 
-    Allowed are parallel files in both directions, and ranges of hashes that do not
-    overlap.
+    Allowed are parallel files in both directions, ranges of hashes that do not overlap,
+    and rows with other values of a column.
     """
     met: dict[str, list[SourceFile]] = {}  # previous files by path
     for file in files:
@@ -157,7 +157,13 @@ def _refuse_twice(files: Iterable[SourceFile], parts: Sequence[CorpusPart]) -> N
 
 
 def _share_no_document(one: SingleSource, other: SingleSource) -> bool:
-    """Returns whether two sources of the same files have ranges that do not overlap."""
+    """Returns whether two sources of the same files select different documents.
+
+    They have ranges of hashes that do not overlap, or other values of a column.
+    """
+    wheres = [_where(source) for source in (one, other)]
+    if any(wheres[1].get(name, value) != value for name, value in wheres[0].items()):
+        return True
     if one.hash_range is None or other.hash_range is None:
         return False
     given = [{**vars(s), "path": "", "hash_range": None} for s in (one, other)]
@@ -166,6 +172,11 @@ def _share_no_document(one: SingleSource, other: SingleSource) -> bool:
         one.hash_range[0], other.hash_range[0]
     )
     return is_same and overlap <= 0
+
+
+def _where(source: SingleSource) -> Mapping[str, str]:
+    columns = getattr(source, "columns", None)
+    return (columns.where if columns else None) or {}
 
 
 def _are_one_pair_turned(one: SourceFile, other: SourceFile) -> bool:

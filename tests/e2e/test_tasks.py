@@ -5,6 +5,7 @@ give (`runs/minilm`) is a run of the same kind.
 """
 
 import gzip
+import json
 import random
 import shutil
 import zipfile
@@ -129,6 +130,16 @@ def paraphrases() -> None:
         )
 
 
+def questions() -> None:
+    articles = []
+    for number, words in enumerate(sentences(40, 0)):
+        answer = {"text": words[1], "answer_start": len(words[0]) + 1}
+        question = {"question": f"What is after {words[0]}?", "answers": [answer]}
+        paragraph = {"context": " ".join(words), "qas": [question]}
+        articles.append({"title": f"t{number}", "paragraphs": [paragraph]})
+    write("corpus/xquad/xquad.en.json.gz", [json.dumps({"data": articles})])
+
+
 def tagged(words: list[str], tags: tuple[str, ...]) -> Iterable[tuple[str, str]]:
     return [(word, tags[len(word) % len(tags)]) for word in words]
 
@@ -195,6 +206,11 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         True,
     ),
     "mrpc": (paraphrases, (*NOT_BROUGHT_IN, ONE_OF_128), True),
+    "mrpc_vectors": (
+        paraphrases,
+        (*NOT_BROUGHT_IN, ONE_LENGTH, "training.batch_size=8"),
+        False,
+    ),
     "multi30k_de_en": (translations, (SMALL_BYTES, BEAM), True),
     "multi30k_en_de": (translations, (SMALL_BYTES, BEAM), True),
     "python_summaries": (
@@ -216,6 +232,11 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         True,
     ),
     "tinyshakespeare": (plays, (), False),
+    "xquad": (
+        questions,
+        (*NOT_BROUGHT_IN, "data.sequence_length=72", "objective.stride=24"),
+        True,
+    ),
     "wnut17": (posts, NOT_BROUGHT_IN, True),
 }
 # What a file begins with or learns from.
@@ -233,6 +254,7 @@ SLOW = {
     "ewt_pretraining",
     "ewt_upos",
     "mrpc",
+    "mrpc_vectors",
     "multi30k_de_en",
     "multi30k_en_de",
     "python_summaries",
@@ -242,6 +264,7 @@ SLOW = {
     "sst2_student",
     "tinyshakespeare",
     "wnut17",
+    "xquad",
 }
 THOROUGH = pytest.mark.thorough(
     instead="test_twin, test_every_file_is_right, "

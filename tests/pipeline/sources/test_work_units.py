@@ -287,6 +287,13 @@ def test_ranges_of_hashes_share_a_file_and_no_document(tmp_path: Path) -> None:
     assert not set(texts[0]) & {*texts[1], *texts[2]}
     assert [round(len(each) / 1000, 1) for each in texts] == [0.5, 0.4, 0.1]
     assert len(list_files(sources[0], sources[1])) == 2
+    of_values = [
+        replace(sources[1], columns=ColumnsConfig(text="text", where={"label": value}))
+        for value in "01"
+    ]
+    assert len(list_files(*of_values)) == 2
+    with pytest.raises(DataError, match="the same file would be read twice"):
+        list_files(of_values[0], of_values[0])
     overlapping = replace(sources[1], hash_range=(0.4, 0.9))
     # Other columns are other hashes.
     unlike = replace(sources[1], columns=ColumnsConfig(text="label"))
