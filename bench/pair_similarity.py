@@ -1,6 +1,6 @@
 """How well the similarity of vectors tells paraphrases from other pairs: AUC on MRPC.
 
-    python -m bench.pair_similarity RUN... [--pairs corpus/mrpc/msr_paraphrase_test.txt.gz]
+    python -m bench.pair_similarity RUN... [--pairs msr_paraphrase_test.txt.gz]
 
 `RUN` is the folder of a trained or imported run whose model is an encoder, such as
 `runs/minilm` and `runs/tasks_mrpc_vectors`. A vector is the mean over a text's tokens.
@@ -50,9 +50,7 @@ def main() -> None:
     arguments = parser.parse_args()
     labels, first, second = read_pairs(arguments.pairs)
     print(heading(f"{len(labels):,} pairs", "AUC", "above the first"))
-    draws = np.random.default_rng(1).integers(
-        0, len(labels), (_RESAMPLES, len(labels))
-    )
+    draws = np.random.default_rng(1).integers(0, len(labels), (_RESAMPLES, len(labels)))
     found: list[Floats] = []
     for run in arguments.runs:
         scores = np.sum(embed(run, first) * embed(run, second), axis=1)
