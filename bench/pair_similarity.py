@@ -107,7 +107,8 @@ def embed(run: Path, texts: list[str], length: int = 128) -> Floats:
         zip(rows.row_splits[:-1], rows.row_splits[1:], strict=True)
     ):
         inner = rows.ids[start:end][: length - 2]
-        ids[number, : len(inner) + 2] = [special.begin, *inner, special.end]
+        framed = [special.begin or 0, *inner.tolist(), special.end or 0]
+        ids[number, : len(framed)] = framed
     inputs = {"token_ids": ids, "padding_mask": (ids != special.pad).astype(np.int32)}
     inputs = {name: inputs.get(name, np.zeros_like(ids)) for name in model.input}
     if "position_ids" in inputs:

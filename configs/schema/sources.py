@@ -1,6 +1,5 @@
 """`data.source`: text, images and mixtures, one kind for each file format."""
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
@@ -158,7 +157,7 @@ class MixturePartConfig:
 
     name: str | None = None
     """Name of the part: `transbeam evaluate` reports the scores of generated texts for
-    each part with a name, besides those of all.
+    each name, besides those of all. Parts with the same name are scored together.
     """
 
 
@@ -173,13 +172,8 @@ class MixtureSourceConfig:
     def __post_init__(self) -> None:
         if not self.parts:
             raise ConfigError("parts: expected at least one source, found none")
-        names = Counter(part.name for part in self.parts if part.name is not None)
-        for name, count in names.items():
-            if count > 1 or not name.strip():
-                raise ConfigError(
-                    f"parts: {count} parts have the name {name!r}; expected different "
-                    "names"
-                )
+        if any(part.name is not None and not part.name.strip() for part in self.parts):
+            raise ConfigError("parts: a part's name is empty")
 
 
 Source = SingleSource | MixtureSourceConfig

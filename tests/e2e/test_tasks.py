@@ -140,6 +140,23 @@ def questions() -> None:
     write("corpus/xquad/xquad.en.json.gz", [json.dumps({"data": articles})])
 
 
+def papers() -> None:
+    for seed, name in enumerate(("train", "dev")):
+        rows = zip(sentences(40, seed), sentences(40, seed + 9), strict=True)
+        lines = (
+            {"source": [" ".join(a), " ".join(b)], "target": [a[0], " ".join(b[:2])]}
+            for a, b in rows
+        )
+        write(f"corpus/scitldr/{name}.jsonl.gz", map(json.dumps, lines))
+
+
+def all_four() -> None:
+    reviews()
+    news()
+    paraphrases()
+    entailment()
+
+
 def tagged(words: list[str], tags: tuple[str, ...]) -> Iterable[tuple[str, str]]:
     return [(word, tags[len(word) % len(tags)]) for word in words]
 
@@ -185,6 +202,11 @@ ONE_OF_128 = "data.layout={kind: bucketed, lengths: [128]}"
 SMALL_WORDS = "tokenizer={kind: wordpiece, vocabulary_size: 100}"
 SMALL_BYTES = "tokenizer={kind: byte_bpe, vocabulary_size: 270, specials: roberta}"
 NOT_BROUGHT_IN = (SMALL_WORDS, "model.init_from=null")
+BEGUN_WITH_AN_ENCODER = (
+    SMALL_WORDS,
+    "model={kind: seq2seq, num_layers: 1, hidden_dim: 16, max_sequence_length: 256, "
+    "attention: {num_heads: 2}, feedforward: {intermediate_dim: 32}}",
+)
 BEAM = "evaluation.max_new_tokens=4"
 # By file: what writes its data, what else is smaller, and whether there is a test set.
 TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
@@ -205,6 +227,7 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         ("data.layout.lengths=[32, 64]", "data.sequence_length=64"),
         True,
     ),
+    "four_tasks": (all_four, (*BEGUN_WITH_AN_ENCODER, BEAM), True),
     "mrpc": (paraphrases, (*NOT_BROUGHT_IN, ONE_OF_128), True),
     "mrpc_vectors": (
         paraphrases,
@@ -219,6 +242,7 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         False,
     ),
     "rte": (entailment, (*NOT_BROUGHT_IN, ONE_OF_128), True),
+    "scitldr": (papers, (*BEGUN_WITH_AN_ENCODER, BEAM), True),
     "sst2": (reviews, (*NOT_BROUGHT_IN, ONE_LENGTH, "model.num_layers=2"), True),
     "sst2_born_again": (
         reviews,
@@ -232,6 +256,8 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         True,
     ),
     "tinyshakespeare": (plays, (), False),
+    "xquad_completion": (questions, ("tokenizer.vocabulary_size=270", BEAM), True),
+    "xquad_text_to_text": (questions, (*BEGUN_WITH_AN_ENCODER, BEAM), True),
     "xquad": (
         questions,
         (*NOT_BROUGHT_IN, "data.sequence_length=72", "objective.stride=24"),
@@ -253,18 +279,22 @@ SLOW = {
     "ag_news_pretraining",
     "ewt_pretraining",
     "ewt_upos",
+    "four_tasks",
     "mrpc",
     "mrpc_vectors",
     "multi30k_de_en",
     "multi30k_en_de",
     "python_summaries",
     "rte",
+    "scitldr",
     "sst2",
     "sst2_born_again",
     "sst2_student",
     "tinyshakespeare",
     "wnut17",
     "xquad",
+    "xquad_completion",
+    "xquad_text_to_text",
 }
 THOROUGH = pytest.mark.thorough(
     instead="test_twin, test_every_file_is_right, "
