@@ -33,6 +33,7 @@ from transbeam.pipeline.accounting.reading_summary import check_reading, sum_rea
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import TEXTS, DocumentBatch
 from transbeam.pipeline.documents.document_selection import in_validation
+from transbeam.pipeline.documents.hash_range import OUTSIDE
 from transbeam.pipeline.documents.step_markers import read_states
 from transbeam.pipeline.objectives.kinds import contract
 from transbeam.pipeline.records.features import DocumentPositions
@@ -245,6 +246,7 @@ def make_evaluation_set(
             buckets={run.data.sequence_length: contract(run) for run in runs}
             if len(runs) > 1
             else {},
+            source_parts={file.name: file.part for file in files},
         ),
         left_out,
         reading,
@@ -286,4 +288,5 @@ def _left_out(folder: Path) -> Counter[str]:
     for state in (*read_states(folder, "documents"), *read_states(folder, "records")):
         reasons.update(state["filtered"])
         reasons.update(state["quarantined"])
+    del reasons[OUTSIDE]  # documents that are no part of the test set
     return +reasons

@@ -108,7 +108,9 @@ def write_results(
         "noted": reading["noted"],
         "stripped_marks": stripped_marks(folder),
         "encodings": reading["encodings"],
-        "sources": [{"name": file.name, "bytes": file.size} for file in files],
+        "sources": [
+            {"name": file.name, "bytes": file.size, "part": file.part} for file in files
+        ],
     }
     statistics = _statistics(folder, shards, tokenizer.vocabulary)
     # On one line: indented, every count of a piece would have a line of its own.

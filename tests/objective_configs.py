@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tests.serving.conftest import LENGTH, TINY
 from transbeam.configs.base.reflection import section_kinds
+from transbeam.configs.schema.columns import ColumnsConfig
 from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
@@ -15,7 +16,6 @@ from transbeam.configs.schema.objectives.traits import TRAITS, fields_needed, tr
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import ArraysSourceConfig
 from transbeam.configs.schema.table_sources import (
-    ColumnsConfig,
     ConllSourceConfig,
     CsvSourceConfig,
     SquadSourceConfig,

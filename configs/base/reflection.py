@@ -11,7 +11,7 @@ import difflib
 import functools
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -160,6 +160,8 @@ def type_text(annotation: Any) -> str:
     >>> from typing import Literal
     >>> type_text(int), type_text(tuple[str, ...]), type_text(Literal["pre", "post"])
     ('whole number', 'list of text', "'pre' or 'post'")
+    >>> type_text(Mapping[str, str])
+    'mapping from text to text'
     """
     annotation, optional = split_optional(annotation)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
@@ -167,6 +169,8 @@ def type_text(annotation: Any) -> str:
         text = "section"
     elif origin is tuple:
         text = f"list of {type_text(arguments[0])}"
+    elif origin is Mapping:
+        text = f"mapping from text to {type_text(arguments[1])}"
     elif origin is typing.Literal:
         text = " or ".join(map(repr, arguments))
     else:

@@ -20,6 +20,7 @@ from transbeam.configs.schema.model import (
     EncoderConfig,
     Model,
     PatchesConfig,
+    Seq2SeqModelConfig,
 )
 from transbeam.configs.schema.objectives.language_modeling import (
     PrefixConfig,
@@ -207,8 +208,21 @@ def model_differences(there: RunConfig, here: RunConfig) -> list[str]:
     >>> six = replace(four, model=EncoderConfig(num_layers=6, dropout=0.0))
     >>> model_differences(four, six)
     ['model.num_layers: 4 there, 6 here']
+
+    An encoder can be the encoder of an encoder-decoder; the decoder's own keys do not
+    count.
     """
     old, new = (_leaves(plain(run.model), "model") for run in (there, here))
+    if takes_encoder(there, here):
+        own = _DECODER_KEYS
+        has_positions = isinstance(there.model.position, LearnedPositionConfig)
+        # The vectors of segments are added to those of positions.
+        if has_positions or not old["model.num_segments"]:
+            own += ("model.num_segments",)
+        old, new = (
+            {key: x for key, x in keys.items() if not key.startswith(own)}
+            for keys in (old, new)
+        )
     has_weights_of_positions = isinstance(
         here.model.position, LearnedPositionConfig
     ) or isinstance(here.model.attention, LowRankAttentionConfig)
@@ -223,6 +237,26 @@ def model_differences(there: RunConfig, here: RunConfig) -> list[str]:
         for key in dict.fromkeys([*old, *new])
         if old.get(key) != new.get(key)
     ]
+
+
+_DECODER_KEYS = (
+    "model.kind",
+    "model.num_decoder_layers",
+    "model.decoder_attention",
+    "model.tie_embeddings",
+    "model.scale_logits",
+)
+
+
+def takes_encoder(there: RunConfig, here: RunConfig) -> bool:
+    """Returns whether an encoder's weights are those of an encoder-decoder's encoder.
+
+    Args:
+        there: The run whose weights are taken.
+        here: The run that takes them.
+    """
+    is_encoder = isinstance(there.model, EncoderConfig)
+    return is_encoder and isinstance(here.model, Seq2SeqModelConfig)
 
 
 def _draws_by_seed(model: Model) -> bool:

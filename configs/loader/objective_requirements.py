@@ -40,6 +40,7 @@ from transbeam.configs.schema.table_sources import (
     ParquetSourceConfig,
     SquadSourceConfig,
     TFRecordSourceConfig,
+    XmlSourceConfig,
 )
 from transbeam.configs.schema.tokenizer import (
     ByteBPEConfig,
@@ -51,6 +52,8 @@ from transbeam.configs.schema.tokenizer import (
 
 _TEXT = ("text",)
 _LABELLED = ("text", "label")
+# Keys of `columns` that name no field that an objective needs.
+_NO_FIELDS = ("label_names", "references", "where")
 _FRAME = ("begin", "end")
 PURPOSES = {
     "begin": "stands before a text",
@@ -86,16 +89,21 @@ def source_fields(source: SingleSource) -> tuple[str, ...]:
         case ConllSourceConfig() | ConlluSourceConfig():
             return ("text", "words", "tags")
         case SquadSourceConfig():
-            return ("text", "second_text", "answers")
+            answer = "answers" if source.answers == "spans" else "target_text"
+            return ("text", "second_text", answer)
         case (
             CsvSourceConfig()
             | JsonlSourceConfig()
             | ParquetSourceConfig()
             | TFRecordSourceConfig()
+            | XmlSourceConfig()
         ):
             columns = vars(source.columns)
-            unread = (None, ())
-            return tuple(name for name, of in columns.items() if of not in unread)
+            return tuple(
+                name
+                for name, column in columns.items()
+                if column not in (None, ()) and name not in _NO_FIELDS
+            )
     assert_never(source)
 
 
@@ -120,9 +128,12 @@ def _check_fields(run: RunConfig) -> None:
         "evaluation.test": run.evaluation.test,
     }
     for key, given in sources.items():
+        # Hard negatives may be missing: one part of a mixture that has them is enough.
+        in_any = {field for source in _parts(given) for field in source_fields(source)}
         for source in _parts(given):
             _check_negatives(run.objective, source, key)
-            missing = [field for field in needed if field not in source_fields(source)]
+            fields = {*source_fields(source), *({"negative_text"} & in_any)}
+            missing = [field for field in needed if field not in fields]
             if not missing:
                 continue
             if hasattr(source, "columns") and not {"image", "answers"} & {*missing}:

@@ -13,7 +13,7 @@ import functools
 import math
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -154,6 +154,8 @@ def _bind(annotation: Any, node: Node, path: str, key: ConfigKey | None = None) 
         return _bind_kind(kinds, node, path, key)
     if typing.get_origin(annotation) is tuple:
         return _bind_items(annotation, node, path)
+    if typing.get_origin(annotation) is Mapping:
+        return _bind_mapping(annotation, node, path)
     if typing.get_origin(annotation) is typing.Literal:
         return _bind_literal(annotation, node, path)
     return _bind_value(annotation, node, path)
@@ -252,6 +254,17 @@ def _bind_items(annotation: Any, node: Node, path: str) -> tuple[Any, ...]:
         _bind(element, child, f"{path}[{index}]")
         for index, child in enumerate(node.nodes)
     )
+
+
+def _bind_mapping(annotation: Any, node: Node, path: str) -> dict[str, Any]:
+    element = typing.get_args(annotation)[1]
+    if not isinstance(node, YamlSection):
+        what = f"expected a {type_text(annotation)}, found {describe_node(node)}"
+        raise complain(node.where, path, what)
+    return {
+        name: _bind(element, child, _join(path, name))
+        for name, child in node.nodes.items()
+    }
 
 
 def _bind_literal(annotation: Any, node: Node, path: str) -> Any:

@@ -373,7 +373,11 @@ def _given(value: Any) -> Any:
     Example:
     >>> _given({"model": {"embedding_dim": None, "num_layers": 2}, "seed": None})
     {'model': {'num_layers': 2}}
+    >>> _given({"data.source.parts": [{"weight": 2.0, "hash_range": None}]})
+    {'data.source.parts': [{'weight': 2.0}]}
     """
+    if isinstance(value, list):
+        return [_given(element) for element in cast("list[Any]", value)]
     if not isinstance(value, Mapping):
         return value
     inner = cast("Mapping[str, Any]", value)

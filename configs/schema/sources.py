@@ -5,11 +5,13 @@ from typing import Literal
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
-from transbeam.configs.schema.table_sources import (
+from transbeam.configs.schema.source_options import (
     ENCODING,
+    HASH_RANGE,
     EncodedSourceConfig,
-    TableSource,
+    SourceConfig,
 )
+from transbeam.configs.schema.table_sources import TableSource
 
 _DOCUMENT = (
     "Unit of a document: a line, a paragraph that ends at a blank line, or a file."
@@ -24,6 +26,8 @@ class TextSourceConfig(EncodedSourceConfig):
     path: str
     """Glob of the files, such as `corpus/**/*.txt`."""
 
+    hash_range: tuple[float, ...] | None = option(None, doc=HASH_RANGE)
+
     document: Literal["line", "paragraph", "file"] = option("paragraph", doc=_DOCUMENT)
     encoding: str = option("utf-8", doc=ENCODING)
 
@@ -36,6 +40,8 @@ class ZipSourceConfig(EncodedSourceConfig):
     path: str
     """Glob of the archives, such as `corpus/*.zip`."""
 
+    hash_range: tuple[float, ...] | None = option(None, doc=HASH_RANGE)
+
     members: str = "*.txt"
     """Pattern of the files to read, matched against the whole path in the archive; `*`
     also matches `/`.
@@ -46,25 +52,29 @@ class ZipSourceConfig(EncodedSourceConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WikipediaSourceConfig:
+class WikipediaSourceConfig(SourceConfig):
     """The articles of a Wikipedia dump (MediaWiki's XML export), as plain text."""
 
     kind: Literal["wikipedia"] = "wikipedia"
     path: str
     """Glob of the dumps, such as `*-pages-articles*.xml.bz2`."""
 
+    hash_range: tuple[float, ...] | None = option(None, doc=HASH_RANGE)
+
 
 @dataclass(frozen=True, kw_only=True)
-class WarcSourceConfig:
+class WarcSourceConfig(SourceConfig):
     """Web archives: the text of WET files, and of the pages in WARC files."""
 
     kind: Literal["warc"] = "warc"
     path: str
     """Glob of the archives, such as `CC-MAIN-*.warc.wet.gz`."""
 
+    hash_range: tuple[float, ...] | None = option(None, doc=HASH_RANGE)
+
 
 @dataclass(frozen=True, kw_only=True)
-class PythonDocsSourceConfig:
+class PythonDocsSourceConfig(SourceConfig):
     """The docstrings of installed Python packages, read from their source files.
 
     The packages are parsed, never imported. Docstrings of installed packages are a
@@ -75,6 +85,8 @@ class PythonDocsSourceConfig:
     packages: tuple[str, ...]
     """Top-level packages to read, such as `numpy`."""
 
+    hash_range: tuple[float, ...] | None = option(None, doc=HASH_RANGE)
+
     examples: Literal["docstrings", "summaries"] = "docstrings"
     """`docstrings`: each docstring is a document. `summaries`: the code of each
     documented function is the text, and the first paragraph of its docstring the target
@@ -83,7 +95,7 @@ class PythonDocsSourceConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImagesSourceConfig:
+class ImagesSourceConfig(SourceConfig):
     """Image files in one folder per class."""
 
     kind: Literal["images"] = "images"
@@ -92,6 +104,8 @@ class ImagesSourceConfig:
     label.
     """
 
+    hash_range: tuple[float, ...] | None = option(None, doc=HASH_RANGE)
+
     image_size: int = option(224, minimum=1, maximum=4096)
     """Height and width in pixels to which every image is resized; objective.image_size
     must be equal.
@@ -99,12 +113,14 @@ class ImagesSourceConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArraysSourceConfig:
+class ArraysSourceConfig(SourceConfig):
     """Images with labels in NumPy archives (.npz), all of one size."""
 
     kind: Literal["arrays"] = "arrays"
     path: str
     """Glob of the archives."""
+
+    hash_range: tuple[float, ...] | None = option(None, doc=HASH_RANGE)
 
     images: str = "images"
     """Name of the uint8 array of shape (count, height, width) or (count, height, width,
@@ -129,7 +145,7 @@ SingleSource = FileSource | TableSource
 
 @dataclass(frozen=True, kw_only=True)
 class MixturePartConfig:
-    """One source of a mixture and its weight."""
+    """One source of a mixture, its weight and name."""
 
     source: SingleSource
     """Any source except another mixture."""
@@ -137,6 +153,11 @@ class MixturePartConfig:
     weight: float = option(1.0, minimum=0.0, maximum=100.0)
     """Number of times each training document is used: 2 uses it twice, with different
     random choices; 0.5 uses half of the documents, selected by hash.
+    """
+
+    name: str | None = None
+    """Name of the part: `transbeam evaluate` reports the scores of generated texts for
+    each name, besides those of all. Parts with the same name are scored together.
     """
 
 
@@ -151,6 +172,8 @@ class MixtureSourceConfig:
     def __post_init__(self) -> None:
         if not self.parts:
             raise ConfigError("parts: expected at least one source, found none")
+        if any(part.name is not None and not part.name.strip() for part in self.parts):
+            raise ConfigError("parts: a part's name is empty")
 
 
 Source = SingleSource | MixtureSourceConfig

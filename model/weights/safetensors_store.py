@@ -5,7 +5,7 @@ identified by its path, so that a model with another head can load the weights o
 shared backbone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import keras
@@ -66,7 +66,10 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
 
 
 def load_matching_weights(
-    model: keras.Model, weights: Mapping[str, np.ndarray], where: str
+    model: keras.Model,
+    weights: Mapping[str, np.ndarray],
+    where: str,
+    may_lack: Callable[[str], bool] = is_head,
 ) -> list[str]:
     """Assigns weights by path; a head that `weights` lacks keeps its initialization.
 
@@ -75,6 +78,8 @@ def load_matching_weights(
         weights: Values by path. Weights that the model lacks, such as another model's
             head, are ignored.
         where: Name of the source of the weights, for error messages.
+        may_lack: Whether a weight, by its path, keeps its initialization if `weights`
+            lacks it.
 
     Returns:
         Paths of the model's weights that are missing in `weights`.
@@ -88,7 +93,7 @@ def load_matching_weights(
     wrong = [
         f"{name}: missing, expected {tuple(here[name].shape)}"
         for name in missing
-        if not is_head(name)
+        if not may_lack(name)
     ]
     for name, variable in here.items():
         if name not in weights:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 Split = Literal["train", "validation"]
 SPLITS: tuple[Split, ...] = ("train", "validation")
@@ -82,6 +82,8 @@ class Document(NamedTuple):
         messages: A conversation: role and content of each message.
         negative_text: A text that is unlike `text`, its hard negative.
         choices: The answers from which a question lets choose.
+        references: The texts that a generated text is compared with; empty if it is
+            compared with the target.
     """
 
     text: str
@@ -98,6 +100,7 @@ class Document(NamedTuple):
     messages: tuple[tuple[str, str], ...] = ()
     negative_text: str = ""
     choices: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -169,6 +172,10 @@ class Filtered:
     size: int = field(default=0, compare=False)
 
 
+# What a reader yields for each document of a file.
+Item = Document | Filtered | Rejected
+
+
 def document_hash(text: str) -> int:
     """Computes a stable 64-bit hash of a text.
 
@@ -206,13 +213,15 @@ def document_key(document: Document) -> int:
     >>> document_key(a) == document_hash("yes") != document_key(b)
     True
     """
-    text, _, _, *rest, image, image_shape, messages, negative, choices = document
-    # Later fields are left out if they are empty, so that documents without them keep
-    # their keys.
-    later = [value for value in (messages, negative, choices) if value]
-    if not any(rest) and not image and not later:
+    text, rest, image, image_shape = document[0], document[3:9], *document[9:11]
+    # Newer fields are left out if they are empty, so that documents without them keep
+    # their keys. Of equal types they need their names, too.
+    newer: list[Any] = [value for value in document[11:13] if value]
+    named = zip(("choices", "references"), document[13:], strict=True)
+    newer += [(name, value) for name, value in named if value]
+    if not any(rest) and not image and not newer:
         return document_hash(text)
-    values = [text, *rest, image_shape, *later]
+    values = [text, *rest, image_shape, *newer]
     return _hash(json.dumps(values, ensure_ascii=False).encode("utf-8") + image)
 
 

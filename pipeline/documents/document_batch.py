@@ -34,6 +34,7 @@ SCHEMA = pa.schema(
         "messages": pa.list_(pa.struct({"role": pa.string(), "content": pa.string()})),
         "negative_text": pa.binary(),
         "choices": pa.list_(pa.string()),
+        "references": pa.list_(pa.string()),
     }
 )
 TEXTS = ("text", "second_text", "target_text", "negative_text")

@@ -69,7 +69,8 @@ def make_records(
 ) -> Records:
     """Makes one record per pair, in the order of the documents' keys.
 
-    Pairs whose texts have the same tokens are filtered. A hard negative that has the
+    Pairs whose texts have the same tokens are filtered, if they are not kept on
+    purpose. A hard negative that has the
     tokens of one of its pair's texts, or none, is ignored, and counted.
     """
     assert isinstance(run.objective, ContrastivePairsConfig)
@@ -85,6 +86,8 @@ def make_records(
 
     has_tokens = np.all(hashes[:, :2] != 0, axis=1)
     is_equal = has_tokens & (hashes[:, 0] == hashes[:, 1])
+    if run.objective.equal_texts == "keep":
+        is_equal[:] = False
     useful = np.flatnonzero(has_tokens & ~is_equal)
     hashes = hashes[useful]
     texts = [slice_rows(text, useful, 0, text.lengths[useful]) for text in texts]

@@ -85,6 +85,8 @@ class Manifest:
         counts: The numbers of documents, tokens and records, by stage and reason.
         buckets: The features of a bucketed data set, by the length of the records; else
             empty.
+        source_parts: For each file of the corpus, by name, the index of its source in
+            `corpus_files.list_sources`; empty for records of earlier versions.
     """
 
     folder: Path
@@ -93,6 +95,7 @@ class Manifest:
     vocabulary: Mapping[str, Any]
     counts: Mapping[str, Any]
     buckets: Mapping[int, tuple[Feature, ...]] = field(default_factory=dict)
+    source_parts: Mapping[str, int] = field(default_factory=dict)
 
     def features_of(self, shard: Shard) -> tuple[Feature, ...]:
         """Returns the features of a shard's records."""
@@ -157,5 +160,8 @@ def read_manifest(folder: Path) -> Manifest:
         buckets={
             bucket["sequence_length"]: from_json(bucket["features"])
             for bucket in content["buckets"]
+        },
+        source_parts={
+            file["name"]: file["part"] for file in content["sources"] if "part" in file
         },
     )

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,11 +30,13 @@ class CorpusPart:
         source: The source.
         weight: The number of repetitions of the source's training documents.
         held_out: Whether the source is from `data.validation_source`.
+        name: The name of the part of a mixture, if it has one.
     """
 
     source: SingleSource
     weight: float = 1.0
     held_out: bool = False
+    name: str | None = None
 
     @property
     def key(self) -> str:
@@ -49,7 +51,9 @@ def list_sources(
     parts: list[CorpusPart] = []
     for held_out, given in ((False, source), (True, validation_source)):
         if isinstance(given, MixtureSourceConfig):
-            parts += [CorpusPart(p.source, p.weight, held_out) for p in given.parts]
+            parts += [
+                CorpusPart(p.source, p.weight, held_out, p.name) for p in given.parts
+            ]
         elif given is not None:
             parts.append(CorpusPart(given, held_out=held_out))
     return tuple(parts)
@@ -133,16 +137,46 @@ def errors_named(key: str) -> Iterator[None]:
 
 
 def _refuse_twice(files: Iterable[SourceFile], parts: Sequence[CorpusPart]) -> None:
-    """Rejects files that are read twice; allows parallel files in both directions."""
+    """Rejects files that are read twice, unless they share no document.
+
+    Allowed are parallel files in both directions, ranges of hashes that do not overlap,
+    and rows with other values of a column.
+    """
     met: dict[str, list[SourceFile]] = {}  # previous files by path
     for file in files:
         for side in with_partners([file]):
             before = met.setdefault(os.path.realpath(side.path), [])
             for first in before:
-                trains = not (parts[first.part].held_out or parts[file.part].held_out)
+                one, other = parts[first.part], parts[file.part]
+                if _share_no_document(one.source, other.source):
+                    continue
+                trains = not (one.held_out or other.held_out)
                 if not (trains and _are_one_pair_turned(first, file)):
                     raise _read_twice(side, first, file, parts)
             before.append(file)
+
+
+def _share_no_document(one: SingleSource, other: SingleSource) -> bool:
+    """Returns whether two sources of the same files select different documents.
+
+    They have ranges of hashes that do not overlap, or other values of a column.
+    """
+    wheres = [_where(source) for source in (one, other)]
+    if any(wheres[1].get(name, value) != value for name, value in wheres[0].items()):
+        return True
+    if one.hash_range is None or other.hash_range is None:
+        return False
+    given = [{**vars(s), "path": "", "hash_range": None} for s in (one, other)]
+    is_same = type(one) is type(other) and given[0] == given[1]
+    overlap = min(one.hash_range[1], other.hash_range[1]) - max(
+        one.hash_range[0], other.hash_range[0]
+    )
+    return is_same and overlap <= 0
+
+
+def _where(source: SingleSource) -> Mapping[str, str]:
+    columns = getattr(source, "columns", None)
+    return (columns.where if columns else None) or {}
 
 
 def _are_one_pair_turned(one: SourceFile, other: SourceFile) -> bool:

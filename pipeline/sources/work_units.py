@@ -32,15 +32,16 @@ from transbeam.configs.schema.table_sources import (
     ParquetSourceConfig,
     SquadSourceConfig,
     TFRecordSourceConfig,
+    XmlSourceConfig,
 )
 from transbeam.pipeline.documents.document import (
     BrokenFile,
-    Document,
-    Filtered,
+    Item,
     Rejected,
     SourceFile,
     Span,
 )
+from transbeam.pipeline.documents.hash_range import apply_hash_range
 from transbeam.pipeline.sources.corpus_files import (
     errors_named,
     list_sources,
@@ -63,6 +64,7 @@ from transbeam.pipeline.sources.readers import (
     tfrecord,
     warc,
     wikipedia,
+    xml_rows,
     zip_archive,
 )
 
@@ -82,6 +84,7 @@ _READERS = {
     TextSourceConfig: plain_text,
     WarcSourceConfig: warc,
     WikipediaSourceConfig: wikipedia,
+    XmlSourceConfig: xml_rows,
     ZipSourceConfig: zip_archive,
 }
 
@@ -173,9 +176,6 @@ def _may_be_compressed(file: SourceFile) -> bool:
         return True  # reading the file will report the error
 
 
-Item = Document | Filtered | Rejected
-
-
 def read_unit(
     unit: Unit, source: Source, validation_source: Source | None = None
 ) -> Iterator[Item]:
@@ -207,7 +207,7 @@ def read_spans(
                 for listed in with_partners([file]):
                     _check_unchanged(listed)
                 for item in reader.read(span, part.source):
-                    yield span, item
+                    yield span, apply_hash_range(item, part.source)
         except BrokenFile as broken:
             for entry in _entries(broken, span):
                 yield span, entry

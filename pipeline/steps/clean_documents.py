@@ -23,6 +23,7 @@ from transbeam.pipeline.cleaning.text_cleaning import (
 from transbeam.pipeline.documents.document import (
     Document,
     Filtered,
+    Item,
     Rejected,
     SourceFile,
     rejected,
@@ -39,7 +40,7 @@ from transbeam.pipeline.documents.step_markers import (
 )
 from transbeam.pipeline.sources.corpus_files import list_sources
 from transbeam.pipeline.sources.files.reading_report import ReadingReport, reported
-from transbeam.pipeline.sources.work_units import Item, Unit, read_spans
+from transbeam.pipeline.sources.work_units import Unit, read_spans
 from transbeam.pipeline.steps.deduplicate_documents import save_signatures
 
 MEGABYTE = 1_000_000

@@ -8,8 +8,8 @@ from importlib.resources import files
 
 import pytest
 
+from transbeam.configs.schema.columns import ColumnsConfig
 from transbeam.configs.schema.objectives.traits import TRAITS
-from transbeam.configs.schema.table_sources import ColumnsConfig
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.sources.readers.table_rows import row_document
 from transbeam.serving.phone.readme.sample_templates import LABEL_SET, LANGUAGES, USES

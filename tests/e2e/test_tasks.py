@@ -5,6 +5,7 @@ give (`runs/minilm`) is a run of the same kind.
 """
 
 import gzip
+import json
 import random
 import shutil
 import zipfile
@@ -45,6 +46,10 @@ SMALLER = (
     "training.evaluate_every=2",
 )
 TAGS = ("NOUN", "VERB", "DET")
+LABELS_OF_RTE = {
+    "rte1": ("value", "FALSE", "TRUE"),
+    "rte2": ("entailment", "NO", "YES"),
+}
 ENTITIES = ("O", "O", "B-person", "I-person")
 
 
@@ -102,6 +107,60 @@ def stories() -> None:
         archive.writestr("inaugural/1789.txt", "\n\n".join(WORDS))
 
 
+def entailment() -> None:
+    for seed, name in enumerate(("rte1_dev", "rte1_test", "rte2_dev", "rte2_test")):
+        pairs = zip(sentences(20, seed), sentences(20, seed + 9), strict=True)
+        key, *values = LABELS_OF_RTE[name[:4]]
+        lines = (
+            f'<pair id="{n}" {key}="{values[n % 2]}">\n<t>{" ".join(a)}</t>\n'
+            f"<h>{' '.join(b)}</h>\n</pair>"
+            for n, (a, b) in enumerate(pairs)
+        )
+        write(f"corpus/rte/{name}.xml.gz", ["<corpus>", *lines, "</corpus>"])
+
+
+def paraphrases() -> None:
+    for seed, name in enumerate(("train", "test")):
+        pairs = zip(sentences(60, seed), sentences(60, seed + 9), strict=True)
+        write(
+            f"corpus/mrpc/msr_paraphrase_{name}.txt.gz",
+            [
+                "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+                *(
+                    f"{n % 2}\t2\t3\t{' '.join(a)}\t{' '.join(b)}"
+                    for n, (a, b) in enumerate(pairs)
+                ),
+            ],
+        )
+
+
+def questions() -> None:
+    articles = []
+    for number, words in enumerate(sentences(40, 0)):
+        answer = {"text": words[1], "answer_start": len(words[0]) + 1}
+        question = {"question": f"What is after {words[0]}?", "answers": [answer]}
+        paragraph = {"context": " ".join(words), "qas": [question]}
+        articles.append({"title": f"t{number}", "paragraphs": [paragraph]})
+    write("corpus/xquad/xquad.en.json.gz", [json.dumps({"data": articles})])
+
+
+def papers() -> None:
+    for seed, name in enumerate(("train", "dev")):
+        rows = zip(sentences(40, seed), sentences(40, seed + 9), strict=True)
+        lines = (
+            {"source": [" ".join(a), " ".join(b)], "target": [a[0], " ".join(b[:2])]}
+            for a, b in rows
+        )
+        write(f"corpus/scitldr/{name}.jsonl.gz", map(json.dumps, lines))
+
+
+def all_four() -> None:
+    reviews()
+    news()
+    paraphrases()
+    entailment()
+
+
 def tagged(words: list[str], tags: tuple[str, ...]) -> Iterable[tuple[str, str]]:
     return [(word, tags[len(word) % len(tags)]) for word in words]
 
@@ -143,13 +202,20 @@ def nothing() -> None:
 
 
 ONE_LENGTH = "data.layout={kind: bucketed, lengths: [64]}"
+ONE_OF_128 = "data.layout={kind: bucketed, lengths: [128]}"
 SMALL_WORDS = "tokenizer={kind: wordpiece, vocabulary_size: 100}"
 SMALL_BYTES = "tokenizer={kind: byte_bpe, vocabulary_size: 270, specials: roberta}"
 NOT_BROUGHT_IN = (SMALL_WORDS, "model.init_from=null")
+BEGUN_WITH_AN_ENCODER = (
+    SMALL_WORDS,
+    "model={kind: seq2seq, num_layers: 1, hidden_dim: 16, max_sequence_length: 256, "
+    "attention: {num_heads: 2}, feedforward: {intermediate_dim: 32}}",
+)
 BEAM = "evaluation.max_new_tokens=4"
 # By file: what writes its data, what else is smaller, and whether there is a test set.
 TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
     "ag_news": (stories, ("data.layout.lengths=[128]",), False),
+    "ag_news_minilm": (news, (*NOT_BROUGHT_IN, ONE_OF_128), True),
     "ag_news_pretraining": (stories, ("tokenizer.vocabulary_size=180",), False),
     "digits": (digits, (), False),
     "ewt_pretraining": (
@@ -165,6 +231,13 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         ("data.layout.lengths=[32, 64]", "data.sequence_length=64"),
         True,
     ),
+    "four_tasks": (all_four, (*BEGUN_WITH_AN_ENCODER, BEAM), True),
+    "mrpc": (paraphrases, (*NOT_BROUGHT_IN, ONE_OF_128), True),
+    "mrpc_vectors": (
+        paraphrases,
+        (*NOT_BROUGHT_IN, ONE_LENGTH, "training.batch_size=8"),
+        False,
+    ),
     "multi30k_de_en": (translations, (SMALL_BYTES, BEAM), True),
     "multi30k_en_de": (translations, (SMALL_BYTES, BEAM), True),
     "python_summaries": (
@@ -172,6 +245,8 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         (SMALL_BYTES, BEAM, "data.source.packages=[yaml]"),
         False,
     ),
+    "rte": (entailment, (*NOT_BROUGHT_IN, ONE_OF_128), True),
+    "scitldr": (papers, (*BEGUN_WITH_AN_ENCODER, BEAM), True),
     "sst2": (reviews, (*NOT_BROUGHT_IN, ONE_LENGTH, "model.num_layers=2"), True),
     "sst2_born_again": (
         reviews,
@@ -185,6 +260,13 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         True,
     ),
     "tinyshakespeare": (plays, (), False),
+    "xquad_completion": (questions, ("tokenizer.vocabulary_size=270", BEAM), True),
+    "xquad_text_to_text": (questions, (*BEGUN_WITH_AN_ENCODER, BEAM), True),
+    "xquad": (
+        questions,
+        (*NOT_BROUGHT_IN, "data.sequence_length=72", "objective.stride=24"),
+        True,
+    ),
     "wnut17": (posts, NOT_BROUGHT_IN, True),
 }
 # What a file begins with or learns from.
@@ -197,17 +279,26 @@ BEFORE = {
 # What comes before another is trained with it; the others are like one that is quick.
 SLOW = {
     "ag_news",
+    "ag_news_minilm",
     "ag_news_pretraining",
     "ewt_pretraining",
     "ewt_upos",
+    "four_tasks",
+    "mrpc",
+    "mrpc_vectors",
     "multi30k_de_en",
     "multi30k_en_de",
     "python_summaries",
+    "rte",
+    "scitldr",
     "sst2",
     "sst2_born_again",
     "sst2_student",
     "tinyshakespeare",
     "wnut17",
+    "xquad",
+    "xquad_completion",
+    "xquad_text_to_text",
 }
 THOROUGH = pytest.mark.thorough(
     instead="test_twin, test_every_file_is_right, "

@@ -16,7 +16,7 @@ import keras
 import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.loader.compatibility import model_differences
+from transbeam.configs.loader.compatibility import model_differences, takes_encoder
 from transbeam.configs.loader.model_files import (
     IMPORTED,
     TOKENIZER,
@@ -28,6 +28,7 @@ from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.base.weight_paths import gives_scores
 from transbeam.model.weights.assign import variables_by_path
+from transbeam.model.weights.encoder_weights import as_encoder_weights, is_of_decoder
 from transbeam.model.weights.safetensors_store import (
     load_initial_weights,
     load_matching_weights,
@@ -40,6 +41,8 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
 )
 from transbeam.trainer.base.training_stage import build_trainable
 from transbeam.trainer.base.weight_files import copy_to_host, load_weights
+
+_NO_TOKENIZER = ", which came without a tokenizer: ids may mean something else"
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,8 @@ def begin(
 
     Returns:
         The source of the weights, and the paths of newly initialized weights, which
-        belong to a head that the source lacks; None for a training from random weights.
+        belong to a head that the source lacks, or the names of the layers of a new
+        decoder; None for a training from random weights.
 
     Raises:
         ArtifactError: The weights are missing, or belong to another model or tokenizer;
@@ -151,11 +155,18 @@ def begin(
         _check(origin, config, manifest)
         where = str(find_model_weights(origin.folder))
         values = origin.values()
+        if takes_encoder(origin.config, config):
+            values = as_encoder_weights(values)
+            new = load_matching_weights(model, values, where, is_of_decoder)
+            if origin.tokenizer is None:
+                where += _NO_TOKENIZER
+            layers = dict.fromkeys(path.partition("/")[0] for path in new)
+            return f"{where}, as its encoder", list(layers)
         if _answers(origin.config) != _answers(config):
             values = {path: x for path, x in values.items() if not gives_scores(path)}
         new = load_matching_weights(model, values, where)
         if origin.tokenizer is None:
-            where += ", which came without a tokenizer: ids may mean something else"
+            where += _NO_TOKENIZER
         return where, new
     if training.initial_weights is not None:
         path = Path(training.initial_weights).expanduser()

@@ -44,6 +44,11 @@ from transbeam.trainer.evaluation.generation_eval import (
     writes_answers,
     written_by_model,
 )
+from transbeam.trainer.evaluation.part_scores import (
+    PartScores,
+    named_parts,
+    score_parts,
+)
 from transbeam.trainer.evaluation.span_qa import (
     answer_texts,
     best_of_windows,
@@ -67,6 +72,7 @@ class ErrorAnalysis:
         confusions: The confusion matrix of classes or tags.
         answered: The texts that the model generated.
         answers: Statistics of the answers to questions.
+        parts: Scores of the generated texts of each named part of a mixture.
     """
 
     scores: Mapping[str, Interval] = field(default_factory=dict)
@@ -74,6 +80,7 @@ class ErrorAnalysis:
     confusions: Confusions | None = None
     answered: Answered | None = None
     answers: AnswerStatistics | None = None
+    parts: Mapping[str, PartScores] = field(default_factory=dict)
 
 
 def make_collectors(config: RunConfig) -> tuple[Collector, ...]:
@@ -131,13 +138,12 @@ def _analyze_texts(context: EvaluationContext, nats: np.ndarray) -> ErrorAnalysi
     else:
         assert context.model is not None
         write = written_by_model(config, context.model, context.tokenizer)
-    answered = answer(
-        config, context.held_out, context.tokenizer, write, context.console
-    )
-    examples = written_examples(
-        answered, nats, context.held_out, config.evaluation.errors
-    )
-    return ErrorAnalysis(answered.scores, examples, answered=answered)
+    held_out = context.held_out
+    answered = answer(config, held_out, context.tokenizer, write, context.console)
+    examples = written_examples(answered, nats, held_out, config.evaluation.errors)
+    part_of = named_parts(config, held_out, context.manifest)
+    parts = score_parts(answered, part_of, config)
+    return ErrorAnalysis(answered.scores, examples, answered=answered, parts=parts)
 
 
 def _analyze_questions(

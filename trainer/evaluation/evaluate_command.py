@@ -108,7 +108,8 @@ def evaluate_run(
     Returns:
         The numbers of `Evaluation`; `path`, the folder of the files; `model`, the
         evaluated model; `signatures` of the text scores; `answers`, with the number of
-        documents for which texts were generated and the method; and `left_out`, the
+        documents for which texts were generated and the method; `scores_by_part`,
+        with those of each named part of a mixture; and `left_out`, the
         number of a test set's documents that are in no record, by reason. For a test
         set also `unread` bytes and files, `noted`, `encodings` and
         `dropped_in_sentences`. For an export also `run_scores`, the scores of the run's
@@ -197,13 +198,7 @@ def evaluate_run(
     (folder / "answers.jsonl").unlink(missing_ok=True)  # from earlier settings
     if analysis.answered is not None:
         analysis.answered.save(folder / "answers.jsonl")
-        result["signatures"] = dict(analysis.answered.signatures)
-        result["answers"] = {
-            "documents": len(analysis.answered.answers),
-            "method": plain(config.evaluation.method),
-        }
-    if analysis.confusions is not None:
-        result["confusions"] = analysis.confusions.as_json()
+    result |= _analysis_json(analysis, config)
     save_examples(folder / "errors.jsonl", analysis.examples)
     page = report(
         _title(evaluated, result),
@@ -224,6 +219,21 @@ def evaluate_run(
             write_calibration(run_calibration(invocation.run_folder), fitted)
     console.say(f"written to {folder}: report.html, scores.json, errors.jsonl")
     return result
+
+
+def _analysis_json(analysis: ErrorAnalysis, config: RunConfig) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if analysis.answered is not None:
+        found["signatures"] = dict(analysis.answered.signatures)
+        found["answers"] = {
+            "documents": len(analysis.answered.answers),
+            "method": plain(config.evaluation.method),
+        }
+    if analysis.parts:
+        found["scores_by_part"] = {n: of.as_json() for n, of in analysis.parts.items()}
+    if analysis.confusions is not None:
+        found["confusions"] = analysis.confusions.as_json()
+    return found
 
 
 def _folder_name(model: Path) -> str:
@@ -272,6 +282,9 @@ def _evaluate(
         if analysis.answered and len(analysis.answered.answers) < len(context.held_out):
             scores += f" of the first {len(analysis.answered.answers):,} documents"
         console.result(scores)
+        for name, part in analysis.parts.items():
+            numbers = f"{format_scores(part.scores)} of {part.texts:,} documents"
+            console.result(f"  {name}: {numbers}")
         summary += f"; {scores}"
     calibration = find_calibration(config, plan, logits, analysis.answers)
     for line in calibration.lines():

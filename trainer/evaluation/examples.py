@@ -237,13 +237,13 @@ def written_examples(
     order: list[int] = np.argsort(
         -nats[: len(answered.answers)], kind="stable"
     ).tolist()
-    wrong = [n for n in order if answered.answers[n] != answered.references[n]]
+    wrong = [n for n in order if answered.answers[n] not in answered.references[n]]
     return [
         make_example(
             held_out,
             number,
             float(nats[number]),
-            target=answered.references[number],
+            target=" | ".join(answered.references[number]),
             guess=answered.answers[number],
             text=answered.texts[number],
         )

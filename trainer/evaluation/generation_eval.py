@@ -1,7 +1,7 @@
 """Evaluation by generation: generates texts for a split, and scores them."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,14 @@ from transbeam.pipeline.objectives.dialogue import last_replies
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.evaluation.batch_generate import write_answers
 from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
-from transbeam.trainer.metrics.generated_text import BLEU, ChrF, Rouge, WordF1
+from transbeam.trainer.metrics.generated_text import (
+    BLEU,
+    ChrF,
+    References,
+    Rouge,
+    WordF1,
+    as_references,
+)
 from transbeam.trainer.metrics.language_modeling import TokenAccuracy
 
 
@@ -39,7 +46,8 @@ class Answered:
     Attributes:
         origins: Source and offset of each document.
         texts: The model's inputs.
-        references: The target texts of the corpus.
+        references: The references of each text: the target text of the corpus, or
+            the texts of the column `references`.
         answers: The generated texts.
         scores: Scores by name, each with a 95% confidence interval.
         signatures: The settings of each score that has several variants, such as BLEU.
@@ -47,7 +55,7 @@ class Answered:
 
     origins: Sequence[tuple[str, int]]
     texts: Sequence[str]
-    references: Sequence[str]
+    references: Sequence[Sequence[str]]
     answers: Sequence[str]
     scores: Mapping[str, Interval]
     signatures: Mapping[str, str]
@@ -61,12 +69,13 @@ class Answered:
                     "source": source,
                     "offset": offset,
                     "text": text,
-                    "target": reference,
+                    "target": targets[0],
+                    **({"references": list(targets)} if len(targets) > 1 else {}),
                     "answer": answer,
                 },
                 ensure_ascii=False,
             )
-            for (source, offset), text, reference, answer in zip(*columns, strict=True)
+            for (source, offset), text, targets, answer in zip(*columns, strict=True)
         ]
         write_atomically(path, "".join(f"{line}\n" for line in lines))
 
@@ -122,14 +131,18 @@ def answer(
     origins = zip(held_out.values("source"), held_out.values("offset"), strict=True)
     with console.progress("writing answers", len(texts), "texts") as progress:
         answers = write(texts, progress)
-    decoded = [reference.decode("utf-8") for reference in references]
+    several = held_out.values("references")[: wanted.answers]
+    golds = [
+        given or [target.decode("utf-8")]
+        for given, target in zip(several, references, strict=True)
+    ]
     return Answered(
         list(origins)[: wanted.answers],
         [text.decode("utf-8") for text in texts],
-        decoded,
+        golds,
         answers,
-        text_scores(answers, decoded, wanted.text_scores, config.seed),
-        signatures(wanted.text_scores),
+        text_scores(answers, golds, wanted.text_scores, config.seed),
+        signatures(wanted.text_scores, {len(gold) for gold in golds}),
     )
 
 
@@ -192,8 +205,14 @@ def _filled(held_out: ValidationDocuments, template: str) -> list[bytes]:
 TextMetric = BLEU | ChrF | Rouge | WordF1
 
 
-def signatures(names: Sequence[TextScore]) -> dict[str, str]:
+def signatures(
+    names: Sequence[TextScore], references: Collection[int] = (1,)
+) -> dict[str, str]:
     """Each score's settings, as a signature string in the library's own notation.
+
+    Args:
+        names: Names of the scores.
+        references: The different numbers of references of the texts.
 
     Raises:
         ConfigError: The library of a score is missing.
@@ -203,12 +222,17 @@ def signatures(names: Sequence[TextScore]) -> dict[str, str]:
     {'bleu': 'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2...'}
     """
     metrics = {name: _metric(name) for name in names}
-    return {name: of.signature for name, of in metrics.items() if of is not None}
+    number = "var" if len(references) > 1 else str(next(iter(references)))
+    return {
+        name: of.signature.replace("nrefs:1|", f"nrefs:{number}|")
+        for name, of in metrics.items()
+        if of is not None
+    }
 
 
 def text_scores(
     answers: Sequence[str],
-    references: Sequence[str],
+    references: Sequence[References],
     names: Sequence[TextScore],
     seed: int,
 ) -> dict[str, Interval]:
@@ -216,7 +240,8 @@ def text_scores(
 
     Args:
         answers: The generated texts.
-        references: The reference of each generated text.
+        references: The reference of each generated text, or several, of which the best
+            one counts.
         names: Names of the scores; `rouge` gives three.
         seed: Seed of the bootstrap.
 
@@ -229,7 +254,8 @@ def text_scores(
     for name in names:
         metric = _metric(name)
         if metric is None:
-            right = np.array([a == r for a, r in zip(answers, references, strict=True)])
+            pairs = zip(answers, references, strict=True)
+            right = np.array([a in as_references(golds) for a, golds in pairs])
             metric = TokenAccuracy()
             statistics = metric.statistics(right, np.ones(len(right), bool))
         else:

@@ -65,6 +65,16 @@ def report(
             }
             for name, of in scores.items()
         ],
+        parts={
+            name: {
+                "texts": f"{part.texts:,}",
+                "scores": {
+                    score.replace("_", " "): _with_interval(of)
+                    for score, of in part.scores.items()
+                },
+            }
+            for name, part in analysis.parts.items()
+        },
         confusions=analysis.confusions and _confusions(analysis.confusions),
         calibration=calibration.split and _calibration(calibration.split),
         thresholds=calibration.thresholds,
@@ -93,6 +103,10 @@ def _number(value: float) -> str:
         return "–"
     digits = 4 if abs(value) < 10 else 2 if abs(value) < 1000 else 0
     return f"{value:,.{digits}f}"
+
+
+def _with_interval(of: Interval) -> str:
+    return f"{_number(of.score)} ({_number(of.low)} to {_number(of.high)})"
 
 
 # Upper bounds of the scores that are not between 0 and 1; None if unbounded.

@@ -10,6 +10,7 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.model_files import IMPORTED, INITIAL_WEIGHTS, TOKENIZER
 from transbeam.configs.loader.yaml_config import parse_run
 from transbeam.configs.loader.yaml_dump import dump_sections
+from transbeam.configs.schema.columns import ColumnsConfig
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
@@ -29,7 +30,6 @@ from transbeam.configs.schema.sources import (
     TextSourceConfig,
 )
 from transbeam.configs.schema.table_sources import (
-    ColumnsConfig,
     ConllSourceConfig,
     CsvSourceConfig,
     SquadSourceConfig,
@@ -145,9 +145,8 @@ def _place_for(objective: Objective) -> Source:
         return ConllSourceConfig(path=f"{_PLACE}/*.conll")
     if isinstance(objective, SpanObjective):
         return SquadSourceConfig(path=f"{_PLACE}/*.json")
-    beside: dict[str, Any] = {
-        name: name for name in fields_needed(objective) if name != "text"
-    }
+    needed = fields_needed(objective)
+    beside: dict[str, Any] = {name: name for name in needed if name != "text"}
     if not beside:
         return TextSourceConfig(path=f"{_PLACE}/*.txt")
     return CsvSourceConfig(path=f"{_PLACE}/*.csv", columns=ColumnsConfig(**beside))

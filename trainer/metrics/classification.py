@@ -65,19 +65,24 @@ class ClassificationScores:
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
         """Computes `accuracy`, `macro_f1`, `matthews_correlation` from sums (..., 3C).
 
+        Of two classes also the F1 of each, `f1_LABEL`: that of class 1 is GLUE's F1.
+
         Example:
         >>> metric = ClassificationScores(("no", "yes"))
         >>> statistics = metric.statistics([0, 0, 1, 1], [0, 0, 0, 1])
         >>> scores = metric.scores(statistics.sum(axis=0))
         >>> {name: round(score.item(), 4) for name, score in scores.items()}
-        {'accuracy': 0.75, 'macro_f1': 0.7333, 'matthews_correlation': 0.5774}
+        {'accuracy': 0.75, 'macro_f1': 0.7333, 'matthews_correlation': 0.5774, \
+'f1_no': 0.8, 'f1_yes': 0.6667}
         """
         counts = ClassCounts.from_sums(sums)
-        together = counts.together()
+        together, each = counts.together(), counts.f1()
+        named = self.labels if len(self.labels) == 2 else ()
         return {
             "accuracy": mean(together.correct, together.actual),
             "macro_f1": macro_f1(counts),
             "matthews_correlation": matthews_correlation(counts),
+            **{f"f1_{name}": each[..., i] for i, name in enumerate(named)},
         }
 
 

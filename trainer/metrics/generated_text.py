@@ -10,6 +10,7 @@ import importlib.metadata
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,18 +19,26 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.trainer.metrics.counts import mean
 from transbeam.trainer.metrics.squad import token_f1
 
+# The reference of a text, or several.
+References = str | Sequence[str]
+
+
+def as_references(target: References) -> Sequence[str]:
+    """Returns the references of a text as a sequence."""
+    return [target] if isinstance(target, str) else target
+
 
 class TextMetric(ABC):
     """Base class: compares generated texts with references."""
 
     def statistics(
-        self, predictions: Sequence[str], targets: Sequence[str]
+        self, predictions: Sequence[str], targets: Sequence[References]
     ) -> np.ndarray:
-        """Computes the statistics of each pair of texts.
+        """Computes the statistics of each text and its references.
 
         Args:
             predictions: The generated texts.
-            targets: The reference of each generated text.
+            targets: The reference of each generated text, or several.
 
         Returns:
             float64 (n, k).
@@ -40,11 +49,14 @@ class TextMetric(ABC):
         """
         if len(predictions) != len(targets):
             raise ValueError(f"{len(predictions)} predictions, {len(targets)} targets")
-        return np.array(self._rows(predictions, targets), np.float64)
+        references = [as_references(target) for target in targets]
+        return np.array(self._rows(predictions, references), np.float64)
 
     @abstractmethod
-    def _rows(self, predictions: Sequence[str], targets: Sequence[str]) -> Any:
-        """Returns a row of additive statistics for each pair of texts."""
+    def _rows(
+        self, predictions: Sequence[str], targets: Sequence[Sequence[str]]
+    ) -> Any:
+        """Returns a row of additive statistics for each text and its references."""
 
 
 class SacrebleuMetric(TextMetric):
@@ -63,8 +75,12 @@ class SacrebleuMetric(TextMetric):
         scorer.corpus_score(["one"], [["one"]])  # sets the number of references
         return str(scorer.get_signature())
 
-    def _rows(self, predictions: Sequence[str], targets: Sequence[str]) -> Any:
-        return self._scorer()._extract_corpus_statistics(predictions, [targets])
+    def _rows(
+        self, predictions: Sequence[str], targets: Sequence[Sequence[str]]
+    ) -> Any:
+        # A list for each place among the references, None where a text has fewer.
+        by_place = [list(place) for place in zip_longest(*targets)]
+        return self._scorer()._extract_corpus_statistics(predictions, by_place)
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
         """Computes the score from each of the sums (..., k)."""
@@ -134,9 +150,9 @@ class Rouge(TextMetric):
     """[ROUGE](https://aclanthology.org/W04-1013): mean F1 of texts, between 0 and 1.
 
     ROUGE-1, ROUGE-2 and ROUGE-L, over words, word pairs and the longest common
-    subsequence. The statistics of a pair of texts are its three F1 values and the
-    number 1: k = 4. Words consist only of the letters a to z and digits, so the metric
-    is suitable only for English.
+    subsequence; of several references, the best F1 of each counts. The statistics of a
+    text are its three F1 values and the number 1: k = 4. Words consist only of the
+    letters a to z and digits, so the metric is suitable only for English.
 
     Args:
         stem: If true, Porter's stemmer makes "runs" and "running" the same word.
@@ -158,12 +174,14 @@ class Rouge(TextMetric):
         version = importlib.metadata.version("rouge-score")
         return f"stem:{'yes' if self.stem else 'no'}|rouge-score:{version}"
 
-    def _rows(self, predictions: Sequence[str], targets: Sequence[str]) -> Any:
+    def _rows(
+        self, predictions: Sequence[str], targets: Sequence[Sequence[str]]
+    ) -> Any:
         library = _library("rouge_score.rouge_scorer")
         scorer = library.RougeScorer(list(_ROUGE), use_stemmer=self.stem)
         rows = []
-        for prediction, target in zip(predictions, targets, strict=True):
-            found = scorer.score(target, prediction)
+        for prediction, references in zip(predictions, targets, strict=True):
+            found = scorer.score_multi(references, prediction)
             rows.append([*(found[kind].fmeasure for kind in _ROUGE), 1])
         return np.reshape(rows, (-1, len(_ROUGE) + 1))
 
@@ -179,8 +197,8 @@ class Rouge(TextMetric):
 class WordF1(TextMetric):
     """F1 of the words that texts share, as SQuAD scores answers, between 0 and 1.
 
-    Case, ASCII punctuation and English articles do not count. The statistics of a pair
-    of texts are its F1 and the number 1: k = 2.
+    Case, ASCII punctuation and English articles do not count; of several references,
+    the best one counts. The statistics of a text are its F1 and the number 1: k = 2.
 
     Example:
     >>> metric = WordF1()
@@ -194,9 +212,11 @@ class WordF1(TextMetric):
         """The normalization, in the notation of the other metrics."""
         return "norm:squad-2.0"
 
-    def _rows(self, predictions: Sequence[str], targets: Sequence[str]) -> Any:
+    def _rows(
+        self, predictions: Sequence[str], targets: Sequence[Sequence[str]]
+    ) -> Any:
         pairs = zip(predictions, targets, strict=True)
-        rows = [(token_f1(prediction, target), 1) for prediction, target in pairs]
+        rows = [(max(token_f1(text, one) for one in of), 1) for text, of in pairs]
         return np.reshape(rows, (-1, 2))
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:

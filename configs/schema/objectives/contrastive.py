@@ -27,6 +27,12 @@ class ContrastivePairsConfig:
     candidate of all texts in the micro-batch. Rows may lack it.
     """
 
+    equal_texts: Literal["filter", "keep"] = "filter"
+    """Pairs whose texts have the same tokens: `filter` them, or `keep` them as texts
+    whose vectors differ by dropout alone, as in SimCSE; so a text without a partner can
+    be learned from, and have a hard negative.
+    """
+
     @property
     def texts_per_record(self) -> int:
         """Number of texts in a record: a pair, and its hard negative.

@@ -30,7 +30,7 @@ from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.schema.table_sources import CsvSourceConfig
 from transbeam.pipeline.documents.document import (
     BrokenFile,
-    Document,
+    Item,
     Rejected,
     Span,
     excerpt,
@@ -59,7 +59,7 @@ class _Row:
     is_open: bool = False
 
 
-def read(span: Span, source: CsvSourceConfig) -> Iterator[Document | Rejected]:
+def read(span: Span, source: CsvSourceConfig) -> Iterator[Item]:
     """Yields a document per row that begins in a span.
 
     Raises:

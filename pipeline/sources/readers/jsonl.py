@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, NamedTuple
 from transbeam.configs.schema.table_sources import JsonlSourceConfig
 from transbeam.pipeline.documents.document import (
     BrokenFile,
-    Document,
+    Item,
     Rejected,
     SourceFile,
     Span,
@@ -216,7 +216,7 @@ def is_splittable(file: SourceFile, source: JsonlSourceConfig) -> bool:
     return not has_values(file, source.encoding)
 
 
-def read(span: Span, source: JsonlSourceConfig) -> Iterator[Document | Rejected]:
+def read(span: Span, source: JsonlSourceConfig) -> Iterator[Item]:
     """Yields a document per line that begins in a span, or per object of the file."""
     name = span.file.name
     for offset, row in _rows(span, source):

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.base.reflection import did_you_mean
-from transbeam.configs.schema.table_sources import ColumnsConfig, ParquetSourceConfig
+from transbeam.configs.schema.columns import ColumnsConfig
+from transbeam.configs.schema.table_sources import ParquetSourceConfig
 from transbeam.pipeline.documents.document import (
     BrokenFile,
-    Document,
+    Item,
     Rejected,
     SourceFile,
     Span,
@@ -28,7 +29,7 @@ _MARK = b"PAR1"  # magic bytes at both ends of a file
 _DAMAGE = (pa.ArrowException, OSError)
 
 
-def read(span: Span, source: ParquetSourceConfig) -> Iterator[Document | Rejected]:
+def read(span: Span, source: ParquetSourceConfig) -> Iterator[Item]:
     """Yields a document per row; a damaged row group is one `Rejected`.
 
     Raises:
@@ -62,7 +63,7 @@ def _row_group(
     wanted: list[str],
     source: ParquetSourceConfig,
     file: SourceFile,
-) -> Iterator[Document | Rejected]:
+) -> Iterator[Item]:
     """Yields the rows of a row group; `first` is the number of its first row."""
     row, name, size = first, file.name, file.size
     try:

@@ -4,7 +4,9 @@ A document is a question: `text` is the paragraph, `second_text` the question. D
 answers of annotators are removed; a question that is marked impossible has no answers.
 A question is rejected if an answer does not match the paragraph at the answer's offset,
 if the question has no answer and is not marked impossible, or if it has an answer and
-is marked impossible. A question's offset is its number in the file, counted from 0.
+is marked impossible. A question's offset is its number in the file, counted from 0. A
+`hash_range` selects whole articles by their titles, or by the first paragraph of an
+article without a title, so that two ranges share no paragraph.
 
 The file is one JSON value and therefore read as a whole.
 
@@ -20,9 +22,12 @@ from transbeam.configs.schema.table_sources import SquadSourceConfig
 from transbeam.pipeline.documents.document import (
     BrokenFile,
     Document,
+    Filtered,
+    Item,
     Rejected,
     Span,
 )
+from transbeam.pipeline.documents.hash_range import OUTSIDE, is_in_range
 from transbeam.pipeline.sources.decoding.text_decoding import decode
 from transbeam.pipeline.sources.files.file_access import open_file
 
@@ -31,7 +36,7 @@ class _UnusableQuestion(Exception):
     """A question cannot be used for training."""
 
 
-def read(span: Span, source: SquadSourceConfig) -> Iterator[Document | Rejected]:
+def read(span: Span, source: SquadSourceConfig) -> Iterator[Item]:
     """Yields a document per question.
 
     Raises:
@@ -40,16 +45,23 @@ def read(span: Span, source: SquadSourceConfig) -> Iterator[Document | Rejected]
     name = span.file.name
     with open_file(span.file) as stream:
         raw = stream.read()
-    for number, (context, question) in enumerate(_questions(raw)):
+    for number, (article, context, question) in enumerate(_questions(raw)):
         try:
-            yield _document(context, question, name, number)
+            document = _document(context, question, name, number)
         except _UnusableQuestion as error:
             shown = json.dumps(question, ensure_ascii=False)
             yield Rejected.from_content(str(error), name, number, shown)
+            continue
+        if source.hash_range and not _is_in_range(article, source.hash_range):
+            yield Filtered(OUTSIDE, name, number, document.size)
+        elif source.answers == "texts":
+            yield _with_target(document)
+        else:
+            yield document
 
 
-def _questions(raw: bytes) -> Iterator[tuple[Any, Any]]:
-    """Yields paragraph and question as parsed, without validation.
+def _questions(raw: bytes) -> Iterator[tuple[Any, Any, Any]]:
+    """Yields article, paragraph and question as parsed, without validation.
 
     Malformed articles and paragraphs are yielded in place of their questions, so that
     they are rejected and counted, too.
@@ -64,7 +76,15 @@ def _questions(raw: bytes) -> Iterator[tuple[Any, Any]]:
         for paragraph in _inner(article, "paragraphs"):
             context = paragraph.get("context") if isinstance(paragraph, dict) else None
             for question in _inner(paragraph, "qas"):
-                yield context, question
+                yield article, context, question
+
+
+def _is_in_range(article: dict[str, Any], hash_range: tuple[float, ...]) -> bool:
+    """Returns whether an article, which has a valid question, is in a range."""
+    title = article.get("title")
+    if not isinstance(title, str) or not title:
+        title = json.dumps(article["paragraphs"][0])
+    return is_in_range(title.encode("utf-8", "backslashreplace"), hash_range)
 
 
 def _inner(outer: Any, name: str) -> list[Any]:
@@ -92,6 +112,19 @@ def _document(context: Any, question: Any, source: str, number: int) -> Document
         second_text=question_text,
         answers=tuple(dict.fromkeys(found)),
     )
+
+
+def _with_target(document: Document) -> Document | Filtered:
+    """Replaces the answers' places by the first answer as the target text.
+
+    Further answers are references.
+    """
+    name, number = document.source, document.offset
+    if not document.answers:
+        return Filtered("a question without an answer", name, number, document.size)
+    texts = list(dict.fromkeys(text for _, text in document.answers))
+    references = tuple(texts) if len(texts) > 1 else ()
+    return document._replace(answers=(), target_text=texts[0], references=references)
 
 
 def _answer(answer: Any, context: str) -> tuple[int, str]:

@@ -9,7 +9,8 @@ Rules for all kinds of tables:
 - only the text itself may be empty (the cleaning filters such documents): a row is
   rejected if a configured label, tag, second text or target is blank;
 - a hard negative may be missing, null or blank: the document then has none;
-- choices are texts, numbers or booleans, and none of them is blank.
+- choices are texts, numbers or booleans, and none of them is blank;
+- a row without the values of `where` is filtered, whatever its other values are.
 """
 
 import itertools
@@ -21,12 +22,14 @@ from typing import Any
 
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.base.templates import template_parts
-from transbeam.configs.schema.table_sources import (
-    ColumnsConfig,
-    columns_in,
-    is_template,
+from transbeam.configs.schema.columns import ColumnsConfig, columns_in, is_template
+from transbeam.pipeline.documents.document import (
+    Document,
+    Filtered,
+    Item,
+    Rejected,
+    excerpt,
 )
-from transbeam.pipeline.documents.document import Document, Rejected, excerpt
 
 _MOST_FIELDS = 50
 
@@ -49,7 +52,7 @@ class _UnusableRow(Exception):
 
 def row_document(
     row: Mapping[str, Any], columns: ColumnsConfig, source: str, offset: int
-) -> Document | Rejected:
+) -> Item:
     """Converts a row to a document.
 
     Args:
@@ -67,6 +70,9 @@ def row_document(
     "no field 'text'"
     """
     try:
+        if not _is_wanted(row, columns.where or {}):
+            size = len(json.dumps(row, ensure_ascii=False, default=_shown))
+            return Filtered("other rows than those of `where`", source, offset, size)
         words = _each(row, columns.words, _text)
         tags = _each(row, columns.tags, _text_or_number)
         messages = _messages(row, columns.messages)
@@ -83,17 +89,42 @@ def row_document(
             offset=offset,
             second_text=_extra(row, columns.second_text, _text, _spaced),
             target_text=_extra(row, columns.target_text, _text_or_number, _spaced),
-            label=_extra(row, columns.label, _text_or_number, _label_list),
+            label=_label(row, columns),
             words=words,
             tags=tags,
             messages=messages,
             negative_text=_if_given(row, columns.negative_text),
             choices=_choices(row, columns.choices),
+            references=_references(row, columns.references),
         )
     except _UnusableRow as error:
         shown = json.dumps(row, ensure_ascii=False, default=_shown)
         detail = error.detail + excerpt(shown)
         return Rejected(str(error), source, offset, detail, len(shown))
+
+
+def _is_wanted(row: Mapping[str, Any], where: Mapping[str, str]) -> bool:
+    """Returns whether columns have certain values; a missing one has none."""
+    for name, wanted in where.items():
+        value = _find(row, name)
+        if value is None or isinstance(value, list | Mapping):
+            return False
+        if _text_or_number(value, name) != wanted:
+            return False
+    return True
+
+
+def _references(row: Mapping[str, Any], name: str | None) -> tuple[str, ...]:
+    """Returns the different texts of a column, of which there must be one."""
+    if name is None:
+        return ()
+    value = _value(row, name)
+    values = value if isinstance(value, list) else [value]
+    texts = dict.fromkeys(_text_or_number(value, name) for value in values)
+    found = tuple(text for text in texts if text.strip())
+    if not found:
+        raise _UnusableRow(f"field {name!r} is empty")
+    return found
 
 
 def _shown(value: Any) -> str:
@@ -185,6 +216,23 @@ def _extra(
     return text
 
 
+def _label(row: Mapping[str, Any], columns: ColumnsConfig) -> str:
+    """Returns the label, by its name in `label_names` if they are configured."""
+    names = columns.label_names
+
+    def named(value: Any, name: str) -> str:
+        label = _text_or_number(value, name)
+        if names is not None and label.strip() and label not in names:
+            raise _UnusableRow("a label without a name in label_names", f"{label}: ")
+        return label if names is None else names.get(label, label)
+
+    def of_list(values: list[Any], name: str) -> str:
+        labels = [named(value, name) for value in values]
+        return labels[0] if len(labels) == 1 else json.dumps(labels)
+
+    return _extra(row, columns.label, named, of_list)
+
+
 def _if_given(row: Mapping[str, Any], name: str | None) -> str:
     """Returns an optional text: empty if a column is missing, null or blank."""
     if name is None or any(_find(row, column) is None for column in columns_in(name)):
@@ -215,12 +263,6 @@ def _filled(
 def _spaced(values: list[Any], name: str) -> str:
     """Joins a list of texts with spaces."""
     return " ".join(_text(value, name) for value in values)
-
-
-def _label_list(values: list[Any], name: str) -> str:
-    """Returns the label of a one-element list, or several labels as a JSON list."""
-    labels = [_text_or_number(value, name) for value in values]
-    return labels[0] if len(labels) == 1 else json.dumps(labels)
 
 
 def _each(

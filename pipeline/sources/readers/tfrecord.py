@@ -23,10 +23,11 @@ from google.protobuf import (
 )
 from google.protobuf.message import DecodeError
 
-from transbeam.configs.schema.table_sources import ColumnsConfig, TFRecordSourceConfig
+from transbeam.configs.schema.columns import ColumnsConfig
+from transbeam.configs.schema.table_sources import TFRecordSourceConfig
 from transbeam.pipeline.documents.document import (
     BrokenFile,
-    Document,
+    Item,
     Rejected,
     Span,
     excerpt,
@@ -66,7 +67,7 @@ message_type { name: "Example"
 """
 
 
-def read(span: Span, source: TFRecordSourceConfig) -> Iterator[Document | Rejected]:
+def read(span: Span, source: TFRecordSourceConfig) -> Iterator[Item]:
     """Yields a document per record.
 
     Raises:

@@ -103,6 +103,17 @@ def test_a_source_without_what_is_needed(tmp_path, source, objective, told) -> N
             '{kind: csv, path: "a", columns: {second_text: b, negative_text: c}}',
             "{kind: contrastive_pairs, hard_negatives: true}",
         ),
+        (
+            # A part of a mixture may have no hard negatives.
+            '{kind: mixture, parts: [{source: {kind: csv, path: "a", columns: '
+            '{second_text: b, negative_text: c}}}, {source: {kind: csv, path: "b", '
+            "columns: {second_text: b}}}]}",
+            "{kind: contrastive_pairs, hard_negatives: true}",
+        ),
+        (
+            '{kind: squad, path: "a", answers: texts}',
+            '{kind: completion, prompt: "{text} {second_text}"}',
+        ),
         ('{kind: squad, path: "a"}', "{kind: span_qa}"),
         ('{kind: squad, path: "a"}', "{kind: causal}"),
         (

@@ -1,6 +1,7 @@
 """For random configurations and random text: the round trip, and no other error."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -61,6 +62,9 @@ CHOSEN = {
     "end_step": st.integers(50, 100),
     "targets": st.lists(TEXT, min_size=1, max_size=3).map(tuple),
     "not_decayed": st.lists(TEXT.map(re.escape), max_size=3).map(tuple),
+    "label": TEXT,
+    "label_names": st.none() | st.dictionaries(TEXT, st.just("name"), min_size=1),
+    "hash_range": st.sampled_from([None, (0.0, 0.8), (0.25, 1.0)]),
     "encoding": st.sampled_from(["utf-8", "detect", "utf-16", "cp1252"]),
     "delimiter": st.sampled_from([",", "\t", ";"]),
     "allowed": st.sets(st.sampled_from(["en", "de"]), min_size=1).map(tuple),
@@ -83,6 +87,9 @@ def values_of_type(annotation: Any, key: ConfigKey) -> st.SearchStrategy[Any]:
     if get_origin(annotation) is tuple:
         element = values_of_type(get_args(annotation)[0], key)
         return st.lists(element, max_size=3).map(tuple)
+    if get_origin(annotation) is Mapping:
+        element = values_of_type(get_args(annotation)[1], key)
+        return st.dictionaries(TEXT, element, max_size=3)
     if get_origin(annotation) is Literal:
         return st.sampled_from(get_args(annotation))
     if annotation is int:

@@ -4,7 +4,8 @@ import pytest
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.loader.yaml_config import parse_run
-from transbeam.configs.schema.table_sources import ColumnsConfig, CsvSourceConfig
+from transbeam.configs.schema.columns import ColumnsConfig
+from transbeam.configs.schema.table_sources import CsvSourceConfig
 
 RUN = """\
 name: small
@@ -80,6 +81,30 @@ def test_words_take_the_place_of_the_text():
         ("    kind: csv\n    delimiter: '\"'", "expected one character, not a quote"),
         ("    kind: csv\n    encoding: utf8mb4", "run.yaml:7: data.source: encoding="),
         ("    kind: conll\n    encoding: rot13", "run.yaml:7: data.source: encoding="),
+        ("    kind: csv\n    hash_range: [0.5]", "expected two ascending numbers"),
+        ("    kind: csv\n    hash_range: [0.5, 0.5]", "expected two ascending numbers"),
+        ("    kind: csv\n    hash_range: [0, 1.5]", "expected two ascending numbers"),
+        (
+            "    kind: csv\n    columns: {label_names: {a: b}}",
+            "label_names: without `label` there is nothing to name",
+        ),
+        (
+            "    kind: csv\n    columns: {label: y, label_names: {}}",
+            "expected a name for each label, found none",
+        ),
+        (
+            '    kind: csv\n    columns: {label: y, label_names: {"0": ""}}',
+            "the name of '0' is empty",
+        ),
+        (
+            '    kind: csv\n    columns: {label: y, label_names: {"0": 1}}',
+            "data.source.columns.label_names.0: expected text, found the number 1",
+        ),
+        (
+            "    kind: csv\n    columns: {label: y, label_names: [a, b]}",
+            "expected a mapping from text to text, found a list",
+        ),
+        ("    kind: xml", "data.source.row: this required key is missing"),
         ("    kind: parallel", "target_path: this required key is missing"),
         ("    kind: conllu\n    tags: pos", "expected 'upos' or 'xpos' or 'deprel'"),
     ],

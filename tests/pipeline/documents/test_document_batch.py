@@ -25,6 +25,7 @@ DOCUMENTS = st.builds(
     messages=st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple),
     negative_text=TEXTS,
     choices=st.lists(TEXTS, max_size=3).map(tuple),
+    references=st.lists(TEXTS, max_size=2).map(tuple),
 )
 
 
@@ -34,7 +35,7 @@ def documents_in(batch: DocumentBatch) -> list[Document]:
     }
     for name in TEXT_FIELDS:
         columns[name] = [text.decode("utf-8") for text in batch.texts(name)]
-    for name in ("words", "tags", "image_shape", "choices"):
+    for name in ("words", "tags", "image_shape", "choices", "references"):
         columns[name] = [tuple(value) for value in columns[name]]
     columns["answers"] = [
         tuple((answer["offset"], answer["text"]) for answer in row)
@@ -88,6 +89,7 @@ def test_every_field_of_a_document_is_in_its_key() -> None:
         Document("text", "a.txt", 0, image=b"y", image_shape=(1, 1, 1)),
         Document("text", "a.txt", 0, negative_text="x"),
         Document("text", "a.txt", 0, choices=("x",)),
+        Document("text", "a.txt", 0, references=("x",)),
     ]
     assert len({document_key(document) for document in variants}) == len(variants)
     assert document_key(Document("text", "b.txt", 9)) == document_key(plain)

@@ -61,6 +61,18 @@ def test_what_cannot_be_used_is_counted() -> None:
     assert "hard_negatives" not in records.counts
 
 
+def test_pairs_of_equal_texts_can_be_kept() -> None:
+    config = ContrastivePairsConfig(hard_negatives=True, equal_texts="keep")
+    records = records_of(module, run_of(config, 8), DOCUMENTS)
+    row = by_first(records)["p"]
+    texts = [letters(ids) for ids in records.arrays["token_ids"][row]]
+    assert texts == ["<p>.....", "<p>.....", "<q>....."]
+    hashes = records.arrays["text_hashes"][row]
+    assert hashes[0].tolist() == hashes[1].tolist() != hashes[2].tolist()
+    assert records.filtered == []
+    assert records.counts["hard_negatives"] == 2
+
+
 def test_equal_texts_have_equal_hashes_in_every_column() -> None:
     records = records_of(module, NEGATIVES, DOCUMENTS)
     rows, hashes = by_first(records), records.arrays["text_hashes"]

@@ -2,15 +2,19 @@
 
 import gzip
 import io
+import itertools
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from apache_beam.io.filesystem import FileMetadata, FileSystem, MatchResult
 
 from transbeam.configs.base.errors import ConfigError, DataError
 from transbeam.configs.loader.yaml_config import parse_run
+from transbeam.configs.schema.columns import ColumnsConfig
 from transbeam.configs.schema.sources import (
     MixturePartConfig,
     MixtureSourceConfig,
@@ -24,7 +28,14 @@ from transbeam.configs.schema.table_sources import (
     JsonlSourceConfig,
     ParallelSourceConfig,
 )
-from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.document import (
+    Document,
+    Filtered,
+    Rejected,
+    document_key,
+)
+from transbeam.pipeline.documents.document_selection import in_validation
+from transbeam.pipeline.documents.hash_range import apply_hash_range
 from transbeam.pipeline.sources.corpus_files import (
     corpus_fingerprint,
     list_files,
@@ -252,6 +263,52 @@ def test_same_file_twice(mixture, tmp_path: Path) -> None:
     )
     with pytest.raises(DataError, match="the same file would be read twice"):
         list_files(pair)
+
+
+def test_ranges_of_hashes_share_a_file_and_no_document(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    rows = [(f"text {n % 900}", n % 3) for n in range(1000)]
+    path.write_text("text,label\n" + "".join(f"{t},{label}\n" for t, label in rows))
+    parts = [(0.0, 0.5), (0.5, 0.9), (0.9, 1.0)]
+    columns = ColumnsConfig(label="label")
+    sources = [
+        CsvSourceConfig(path=str(path), columns=columns, hash_range=each)
+        for each in parts
+    ]
+    found = [read_all(source) for source in sources]
+    texts = [[d.text for d in items if isinstance(d, Document)] for items in found]
+    assert all(len(items) == 1000 for items in found)
+    assert {type(item) for item in found[0]} == {Document, Filtered}
+    assert {i.reason for i in found[0] if isinstance(i, Filtered)} == {
+        "outside of hash_range"
+    }
+    assert sorted(itertools.chain(*texts)) == sorted(text for text, _ in rows)
+    # A text is on one side, whatever its label is.
+    assert not set(texts[0]) & {*texts[1], *texts[2]}
+    assert [round(len(each) / 1000, 1) for each in texts] == [0.5, 0.4, 0.1]
+    assert len(list_files(sources[0], sources[1])) == 2
+    of_values = [
+        replace(sources[1], columns=ColumnsConfig(text="text", where={"label": value}))
+        for value in "01"
+    ]
+    assert len(list_files(*of_values)) == 2
+    with pytest.raises(DataError, match="the same file would be read twice"):
+        list_files(of_values[0], of_values[0])
+    overlapping = replace(sources[1], hash_range=(0.4, 0.9))
+    # Other columns are other hashes.
+    unlike = replace(sources[1], columns=ColumnsConfig(text="label"))
+    for other in (overlapping, unlike, replace(sources[1], hash_range=None)):
+        with pytest.raises(DataError, match="the same file would be read twice"):
+            list_files(sources[0], other)
+
+
+def test_a_range_of_hashes_is_independent_of_the_validation_split() -> None:
+    documents = [Document(f"text {n}", "a", n) for n in range(4000)]
+    upper = TextSourceConfig(path="a", hash_range=(0.5, 1.0))
+    kept = [d for d in documents if isinstance(apply_hash_range(d, upper), Document)]
+    keys = np.array([document_key(document) for document in kept], np.uint64)
+    assert len(kept) == pytest.approx(2000, abs=150)
+    assert in_validation(keys, 0.1).mean() == pytest.approx(0.1, abs=0.03)
 
 
 def test_pairs_in_both_directions(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.cleaning import CleaningConfig
+from transbeam.configs.schema.columns import ColumnsConfig
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.objectives.supervised import (
     TextToTextConfig,
@@ -15,11 +16,7 @@ from transbeam.configs.schema.objectives.supervised import (
 )
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import TextSourceConfig
-from transbeam.configs.schema.table_sources import (
-    ColumnsConfig,
-    ConllSourceConfig,
-    CsvSourceConfig,
-)
+from transbeam.configs.schema.table_sources import ConllSourceConfig, CsvSourceConfig
 from transbeam.pipeline.steps.count_words import words_of_corpus
 
 

@@ -21,6 +21,8 @@ from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.serving.base.trained_run import load_trained
 from transbeam.trainer.evaluation.evaluate_command import EvaluationSplit, evaluate_run
+from transbeam.trainer.evaluation.generation_eval import Answered
+from transbeam.trainer.evaluation.part_scores import score_parts
 from transbeam.trainer.metrics.generated_text import BLEU
 
 
@@ -96,6 +98,49 @@ def test_a_test_set_is_read_whole_and_changes_nothing_of_the_run(
     assert before.keys() <= after.keys()
     assert new
     assert all(name.startswith("evaluation/test/") for name in new)
+
+
+def test_a_mixture_has_the_scores_of_each_part(translator, tmp_path) -> None:
+    columns = "columns: {text: t, target_text: r.0, references: r}"
+    for name in ("a", "b"):
+        rows = [{"t": f"every {name} {n}", "r": ["y", "z"]} for n in range(4)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    parts = ", ".join(
+        f"{{{name}source: {{kind: jsonl, path: {tmp_path}/{file}.jsonl, {columns}}}}}"
+        for name, file in (("name: first, ", "a"), ("", "b"))
+    )
+    run = translator(
+        f"evaluation.test={{kind: mixture, parts: [{parts}]}}",
+        "evaluation.max_new_tokens=2",
+        "evaluation.text_scores=[exact_match, bleu]",
+    )
+    result = evaluate_run(run, on_test=True)
+    assert result["documents"] == 8
+    assert result["scores_by_part"].keys() == {"first"}
+    part = result["scores_by_part"]["first"]
+    assert part["documents"] == 4
+    assert part["scores"].keys() == {"exact_match", "bleu"}
+    assert result["signatures"]["bleu"].startswith("nrefs:2|")
+    rows = read_lines(run.run_folder / "evaluation/test/answers.jsonl")
+    assert rows[0]["target"] == "y"
+    assert rows[0]["references"] == ["y", "z"]
+
+
+def test_scores_of_parts_by_hand(translator) -> None:
+    answered = Answered(
+        [("a", n) for n in range(4)],
+        ["?"] * 4,
+        [["yes"], ["no", "never"], ["yes"], ["yes"]],
+        ["yes", "never", "no", "yes"],
+        {},
+        {},
+    )
+    config = translator("evaluation.text_scores=[exact_match]").config
+    found = score_parts(answered, ["one", "two", "two", None, "one"], config)
+    assert list(found) == ["one", "two"]
+    assert (found["one"].texts, found["two"].texts) == (1, 2)
+    assert found["one"].scores["exact_match"].score == 1.0
+    assert found["two"].scores["exact_match"].score == 0.5
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

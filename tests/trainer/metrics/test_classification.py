@@ -64,6 +64,27 @@ def test_correlation_of_two_classes_is_that_of_matthews():
     assert found == pytest.approx(above / below, abs=1e-15)
 
 
+def of_two_classes(predictions, targets) -> dict[str, float]:
+    metric = ClassificationScores(("no", "yes"))
+    scores = metric.scores(metric.statistics(predictions, targets).sum(axis=0))
+    return {name: score.item() for name, score in scores.items()}
+
+
+def test_scores_of_two_classes_by_hand():
+    # 3 true positives, 1 true negative, 1 false positive, 1 false negative
+    scores = of_two_classes([1, 1, 1, 0, 1, 0], [1, 1, 1, 0, 0, 1])
+    assert scores["matthews_correlation"] == pytest.approx(0.25, abs=1e-15)
+    assert scores["accuracy"] == pytest.approx(4 / 6, abs=1e-15)
+    assert scores["f1_yes"] == 0.75
+    assert scores["f1_no"] == 0.5
+    assert scores["macro_f1"] == 0.625
+    # MRPC's dev set, of which 279 of 408 pairs are paraphrases, all called so.
+    scores = of_two_classes([1] * 408, [1] * 279 + [0] * 129)
+    assert round(scores["accuracy"], 4) == 0.6838
+    assert round(scores["f1_yes"], 4) == 0.8122
+    assert scores["matthews_correlation"] == 0
+
+
 @pytest.mark.parametrize(
     ("predictions", "targets"), [([1, 1, 1], [0, 1, 2]), ([0, 1, 2], [1, 1, 1])]
 )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.trainer.metrics.generated_text import BLEU, ChrF, Rouge
+from transbeam.trainer.metrics.generated_text import BLEU, ChrF, Rouge, WordF1
 
 PREDICTIONS = ["A dog runs on the beach.", "Two men, talking!", "", "Ein Haus"]
 TARGETS = ["A dog runs along the beach.", "two men are talking!", "A cat.", "Ein Haus"]
@@ -60,6 +60,32 @@ def test_rouge_by_hand():
         Rouge(), ["the gunman police killed"], ["police killed the gunman"]
     )
     assert order == pytest.approx({"rouge1": 1, "rouge2": 2 / 3, "rougeL": 1 / 2})
+
+
+def test_of_several_references_the_best_counts_for_each_score():
+    # The first shares 2 of 3 words and no pair, the second 2 of 4 and one pair.
+    found = score_of(
+        Rouge(stem=False), ["cat the sat"], [["the cat ran", "a cat the dog"]]
+    )
+    # ROUGE-1: 2/3 of the first. ROUGE-2: "cat the" of the second, 2 * 1 / (2 + 3).
+    # ROUGE-L: "cat the" of the second, 2 * 2 / (3 + 4).
+    assert found == pytest.approx({"rouge1": 2 / 3, "rouge2": 2 / 5, "rougeL": 4 / 7})
+    golds = [["Elbe", "the river Spree"], "Ein Haus"]
+    assert score_of(WordF1(), ["Spree", "ein Haus"], golds) == {"f1": (2 / 3 + 1) / 2}
+
+
+def test_n_grams_of_several_references():
+    # "a b" of the first and "c d" of the second: 4 words, 2 pairs; the nearer length.
+    statistics = BLEU("none").statistics(
+        ["a b c d", "x"], [["a b y y", "z c d z z"], ["x"]]
+    )
+    np.testing.assert_array_equal(
+        statistics,
+        [[4, 4, 4, 2, 0, 0, 4, 3, 2, 1], [1, 1, 1, 0, 0, 0, 1, 0, 0, 0]],
+    )
+    alone = BLEU().statistics(PREDICTIONS, TARGETS)
+    listed = BLEU().statistics(PREDICTIONS, [[target] for target in TARGETS])
+    np.testing.assert_array_equal(alone, listed)
 
 
 def test_rouge_with_stems():

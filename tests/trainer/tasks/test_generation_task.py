@@ -8,12 +8,13 @@ import pytest
 from tests.trainer.tasks.task_samples import TOKENIZER, question, task
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.cli.console import Console
+from transbeam.configs.schema.columns import ColumnsConfig
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.model import DecoderConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import TextSourceConfig
-from transbeam.configs.schema.table_sources import ColumnsConfig, JsonlSourceConfig
+from transbeam.configs.schema.table_sources import JsonlSourceConfig
 from transbeam.trainer.tasks import generation_task
 from transbeam.trainer.tasks.generation_task import (
     cut_at_stop,

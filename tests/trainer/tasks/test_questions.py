@@ -8,11 +8,11 @@ import pytest
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.cleaning import CleaningConfig
+from transbeam.configs.schema.columns import ColumnsConfig
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.configs.schema.table_sources import (
-    ColumnsConfig,
     JsonlSourceConfig,
     SquadSourceConfig,
 )

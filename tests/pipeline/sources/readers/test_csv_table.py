@@ -14,7 +14,8 @@ from tests.pipeline.sources.readers.read_one_file import (
     texts,
 )
 from transbeam.configs.base.errors import DataError
-from transbeam.configs.schema.table_sources import ColumnsConfig, CsvSourceConfig
+from transbeam.configs.schema.columns import ColumnsConfig
+from transbeam.configs.schema.table_sources import CsvSourceConfig
 from transbeam.pipeline.documents.document import BrokenFile, Document, Rejected
 from transbeam.pipeline.sources.corpus_files import list_files
 from transbeam.pipeline.sources.readers import csv_table

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons, texts
-from transbeam.configs.schema.table_sources import ColumnsConfig, JsonlSourceConfig
+from transbeam.configs.schema.columns import ColumnsConfig
+from transbeam.configs.schema.table_sources import JsonlSourceConfig
 from transbeam.pipeline.documents.document import (
     BrokenFile,
     Document,

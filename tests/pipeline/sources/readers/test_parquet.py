@@ -8,7 +8,8 @@ import pytest
 
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons, texts
 from transbeam.configs.base.errors import DataError
-from transbeam.configs.schema.table_sources import ColumnsConfig, ParquetSourceConfig
+from transbeam.configs.schema.columns import ColumnsConfig
+from transbeam.configs.schema.table_sources import ParquetSourceConfig
 from transbeam.pipeline.documents.document import (
     BrokenFile,
     Document,

@@ -7,7 +7,7 @@ import pytest
 
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons
 from transbeam.configs.schema.table_sources import SquadSourceConfig
-from transbeam.pipeline.documents.document import BrokenFile, Document
+from transbeam.pipeline.documents.document import BrokenFile, Document, Filtered
 from transbeam.pipeline.sources.readers import squad
 
 CONTEXT = "Zürich \U0001f600 lies in Zürich."
@@ -43,6 +43,52 @@ def test_answers_count_characters_and_come_once_each(tmp_path):
             answers=((17, "Zürich"), (0, "Zürich")),
         )
     ]
+
+
+def test_a_range_of_hashes_keeps_articles_whole(tmp_path):
+    paragraph = {"context": CONTEXT, "qas": [QUESTION, QUESTION]}
+    articles = [{"title": f"t{n}", "paragraphs": [paragraph] * 2} for n in range(20)]
+    del articles[3]["title"]
+    (tmp_path / "a.json").write_text(json.dumps({"data": articles}))
+    found = []
+    for hash_range in ((0.0, 0.6), (0.6, 1.0)):
+        source = SquadSourceConfig(path=str(tmp_path / "a.json"), hash_range=hash_range)
+        items = read_file(squad, source)
+        assert len(items) == 80
+        kept = [i.offset // 4 for i in items if isinstance(i, Document)]
+        assert sorted(kept) == sorted(4 * [*set(kept)])
+        found.append(set(kept))
+    assert not found[0] & found[1]
+    assert found[0] | found[1] == set(range(20))
+    assert all(found)
+
+
+def test_answers_as_texts(tmp_path):
+    both = {
+        "question": "Which?",
+        "answers": [
+            {"text": "Zürich", "answer_start": 17},
+            {"text": "lies", "answer_start": 9},
+        ],
+    }
+    impossible = {"question": "Why?", "is_impossible": True, "answers": []}
+    (tmp_path / "a.json").write_text(json.dumps(corpus(QUESTION, both, impossible)))
+    source = SquadSourceConfig(path=str(tmp_path / "a.json"), answers="texts")
+    first, second, third = read_file(squad, source)
+    expected = Document(
+        CONTEXT, "a.json", 0, second_text="Where?", target_text="Zürich"
+    )
+    assert first == expected
+    assert second == Document(
+        CONTEXT,
+        "a.json",
+        1,
+        second_text="Which?",
+        target_text="Zürich",
+        references=("Zürich", "lies"),
+    )
+    assert isinstance(third, Filtered)
+    assert (third.reason, third.offset) == ("a question without an answer", 2)
 
 
 def test_impossible_questions_have_no_answers(tmp_path):

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from transbeam.configs.schema.table_sources import ColumnsConfig
-from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.configs.schema.columns import ColumnsConfig
+from transbeam.pipeline.documents.document import Document, Filtered, Rejected
 from transbeam.pipeline.sources.readers.table_rows import row_document, tagged_document
 
 
@@ -91,6 +91,54 @@ def test_texts_put_together_from_columns():
 
 
 @pytest.mark.parametrize(
+    ("value", "references"),
+    [
+        (["one", "two", "one", " "], ("one", "two")),
+        ("one", ("one",)),
+        ([1, True], ("1", "true")),
+    ],
+)
+def test_references(value, references):
+    found = document({"text": "x", "r": value}, references="r")
+    assert found.references == references
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ([], "field 'r' is empty"),
+        ([" "], "field 'r' is empty"),
+        (None, "no field 'r'"),
+        ([{}], "field 'r' is not text"),
+    ],
+)
+def test_wrong_references(value, why):
+    assert reason({"text": "x", "r": value}, references="r") == why
+
+
+@pytest.mark.parametrize(
+    ("row", "is_used"),
+    [
+        ({"lang": "en", "n": 1}, True),
+        ({"lang": "en", "n": "1"}, True),
+        ({"lang": "de", "n": 1}, False),
+        ({"lang": "en", "n": 1.0}, False),
+        ({"lang": "en"}, False),
+        ({"lang": None, "n": 1}, False),
+        ({"lang": ["en"], "n": 1}, False),
+    ],
+)
+def test_rows_of_certain_values_alone(row, is_used):
+    columns = ColumnsConfig(text="t", where={"lang": "en", "n": "1"})
+    assert columns.names() == ["t", "lang", "n"]
+    found = row_document({"t": "x", **row}, columns, "a.jsonl", 7)
+    assert isinstance(found, Document if is_used else Filtered)
+    # Whatever else is wrong with another row is not looked at.
+    found = row_document(row, columns, "a.jsonl", 7)
+    assert isinstance(found, Rejected if is_used else Filtered)
+
+
+@pytest.mark.parametrize(
     ("value", "label"),
     [
         ("good", "good"),
@@ -108,6 +156,30 @@ def test_texts_put_together_from_columns():
 )
 def test_labels(value, label):
     assert document({"text": "x", "label": value}, label="label").label == label
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [("0", "bad"), (0, "bad"), (["1"], "good"), ([0, 1], '["bad", "good"]')],
+)
+def test_labels_by_their_names(value, label):
+    columns = {"label": "y", "label_names": {"0": "bad", "1": "good"}}
+    assert document({"text": "x", "y": value}, **columns).label == label
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("2", "a label without a name in label_names"),
+        ("bad", "a label without a name in label_names"),
+        ([0, 2], "a label without a name in label_names"),
+        (" ", "field 'y' is empty"),
+        (None, "no field 'y'"),
+    ],
+)
+def test_labels_without_a_name(value, why):
+    columns = {"label": "y", "label_names": {"0": "bad", "1": "good"}}
+    assert reason({"text": "x", "y": value}, **columns) == why
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons, texts
-from transbeam.configs.schema.table_sources import ColumnsConfig, TFRecordSourceConfig
+from transbeam.configs.schema.columns import ColumnsConfig
+from transbeam.configs.schema.table_sources import TFRecordSourceConfig
 from transbeam.pipeline.documents.document import BrokenFile, Document
 from transbeam.pipeline.sources.readers import tfrecord
 
