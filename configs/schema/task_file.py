@@ -115,7 +115,8 @@ class GenerationTaskConfig(PromptedTaskConfig):
 
     kind: Literal["generation"] = "generation"
     target: str = "{target_text}"
-    """The right answer as a template. For `kind: squad` it is `{answers}`: the first
+    """The right answer as a template; the texts of `columns.references` are right, too.
+    For `kind: squad` it is `{answers}`: the first
     answer in the shots, and the best match among all of them in the scores.
     """
 

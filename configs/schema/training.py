@@ -296,7 +296,7 @@ class TrainingConfig:
         pruning = self.pruning
         if pruning is None:
             return
-        if pruning.end_step > self.steps:
+        if self.steps is not None and pruning.end_step > self.steps:
             raise ConfigError(
                 f"pruning.end_step={pruning.end_step} is more than steps={self.steps}, "
                 "so the final weights would not be as sparse as configured. Lower it: "

@@ -18,6 +18,8 @@ from transbeam.trainer.optimizers.schedules import build_schedule
 from transbeam.trainer.step.build import build_evaluation, build_step
 from transbeam.trainer.step.state import TrainState
 
+_ANY_STEPS = 100_000  # which have no effect on the time of one
+
 
 def build_measured_step(
     run: RunConfig, vocabulary_size: int
@@ -38,6 +40,8 @@ def build_measured_step(
     """
     run = with_static_masks(run)
     training = run.training
+    if training.steps is None:  # the records of its epochs have not been counted
+        training = training.with_steps(_ANY_STEPS).with_warmup()
     if training.deterministic:
         make_deterministic()
     keras.utils.set_random_seed(run.seed)
@@ -45,7 +49,8 @@ def build_measured_step(
         set_matmul_dtype(choose_matmul_dtype().dtype)
     model, loss = build_trainable(run, vocabulary_size), make_loss(run)
     adapt(model, training.adaptation, run.seed)
-    schedule = build_schedule(training.schedule, training.steps, run.model.hidden_dim)
+    steps = training.total_steps
+    schedule = build_schedule(training.schedule, steps, run.model.hidden_dim)
     optimizer = build_optimizer(training.optimizer, schedule, model.trainable_variables)
     pruned = prunable_weights(model, training.pruning)
     state = TrainState(model, optimizer, training, pruned)

@@ -147,7 +147,7 @@ def score_answers(
         seed: Seed of the bootstrap.
     """
     if "{answers}" not in task.target:
-        targets = [question.solution for question in questions]
+        targets = [question.answers for question in questions]
         return text_scores(answers, targets, task.scores, seed)
     metric = SpanAnswerScores()
     # In SQuAD an empty answer means that there is none.

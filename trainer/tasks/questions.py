@@ -187,7 +187,7 @@ def _references(
         target = fill_template(task.target, values)
         if not target.strip():
             raise _NoQuestion("an empty answer")
-        return (target,)
+        return tuple(dict.fromkeys((target, *document.references)))
     answers = dict.fromkeys(text for _, text in document.answers)
     filled = (
         fill_template(task.target, {**values, "answers": text})

@@ -69,6 +69,12 @@ def test_scores_are_those_that_the_task_names():
     assert {name: of.score for name, of in found.items()} == {"exact_match": 0.5}
 
 
+def test_each_reference_is_right():
+    asked = [question("q", "a dog", "a hound"), question("q", "a cat")]
+    found = score_answers(task(), asked, ["a hound", "a hound"], seed=0)
+    assert found["exact_match"].score == 0.5
+
+
 def test_answers_are_written_after_shots_and_cut(monkeypatch, tmp_path):
     """By a model that writes the last word that it has read, a line end, and more."""
     rows = [{"q": f"say {word}", "a": word} for word in ("xx", "yy", "zz")]

@@ -150,3 +150,13 @@ def test_texts_are_normalized_like_the_corpus_and_none_is_dropped(tmp_path):
     left_out = Counter()
     found = [d.text for d in read_documents(source, "source", RUN, left_out)]
     assert found == ["fine", "x"]
+
+
+def test_references_are_right_answers_beside_the_target(tmp_path):
+    rows = [{"t": "q", "y": "dog", "r": ["hound", "dog"]}]
+    source = jsonl(tmp_path, *rows, text="t", target_text="y", references="r")
+    (found,) = read(
+        GenerationTaskConfig(name="t", source=source, prompt="{text}")
+    ).questions
+    assert found.answers == ("dog", "hound")
+    assert found.solution == "dog"
