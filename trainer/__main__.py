@@ -1,4 +1,4 @@
-"""`transbeam train`, `evaluate`, `analyze`, `sweep`, `import`, `trim`, `prune`, `cost`.
+"""`transbeam train`, `evaluate`, `analyze`, `sweep`, `suite`, `import` and so on.
 
 Also `python -m transbeam.trainer COMMAND`.
 """
@@ -23,6 +23,7 @@ from transbeam.trainer.arguments import (
     EvaluateArguments,
     ImportArguments,
     PruneArguments,
+    SuiteArguments,
     SweepArguments,
     TrainArguments,
     TrimArguments,
@@ -109,6 +110,26 @@ def _sweep(arguments: SweepArguments) -> dict[str, Any]:
 
     console = Console(quiet=arguments.quiet, json=arguments.json)
     return sweep(arguments.sweep, arguments.run_folder, console)
+
+
+def _suite(arguments: SuiteArguments) -> dict[str, Any]:
+    require_one_process(
+        os.environ,
+        "transbeam suite",
+        "Make its rows one by one: `transbeam data` and `transbeam train` take the "
+        "row.yaml of each",
+    )
+    quiet_import("tensorflow", "keras")
+    from transbeam.trainer.suite import SuiteOptions, suite
+
+    options = SuiteOptions(
+        init=arguments.init,
+        folder=arguments.run_folder,
+        teacher=arguments.teacher,
+        overrides=arguments.overrides,
+    )
+    console = Console(quiet=arguments.quiet, json=arguments.json)
+    return suite(arguments.suite, options, console)
 
 
 def _import(arguments: ImportArguments) -> dict[str, Any]:
@@ -212,6 +233,15 @@ COMMANDS = (
         "keys' values in FILE, and compares the runs in a table and a picture. "
         "Finished runs are not repeated.",
         epilog="example: transbeam sweep docs/sweep.yaml",
+    ),
+    Command(
+        name="suite",
+        run=_suite,
+        summary="train and score a model on each task of a suite, such as GLUE",
+        description="Makes the run of each row of FILE whose files are there, and "
+        "writes a table of their scores with the average. Finished rows are not "
+        "repeated.",
+        epilog="example: transbeam suite configs/suites/glue.yaml --init runs/minilm",
     ),
     Command(
         name="import",

@@ -6,7 +6,11 @@ from typing import Literal
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.cli.argument_parser import argument
-from transbeam.configs.cli.arguments import FolderArguments, RunArguments
+from transbeam.configs.cli.arguments import (
+    FolderArguments,
+    RunArguments,
+    SettingsArguments,
+)
 from transbeam.configs.schema.pruning import check_sparsity
 from transbeam.trainer.distribution.rendezvous import SECONDS
 
@@ -57,6 +61,28 @@ class SweepArguments:
     )
     json: bool = argument(
         "--json", "print one JSON object on stdout, and everything else on stderr"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteArguments(SettingsArguments):
+    """Arguments of `transbeam suite`."""
+
+    suite: Path = argument("FILE", "the suite's YAML")
+    init: Path | None = argument(
+        "--init RUN", "a run whose model every row begins with, in place of the file's"
+    )
+    teacher: Path | None = argument(
+        "--teacher DIR",
+        "the folder of a suite that is finished, of whose scores the shares are shown",
+    )
+    run_folder: Path | None = argument(
+        "--run DIR",
+        "the folder for the suite's runs; by default runs/NAME with the suite's name, "
+        "or runs/NAME-RUN with --init",
+    )
+    quiet: bool = argument(
+        "--quiet", "print only warnings, errors and requested output"
     )
 
 

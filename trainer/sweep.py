@@ -12,53 +12,39 @@ share the files. A failed run does not stop the others; the sweep fails after th
 run.
 """
 
-import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
 import textwrap
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import transbeam
 from transbeam.configs.base.atomic_files import write_atomically, write_json, writing
 from transbeam.configs.base.errors import UserError
 from transbeam.configs.cli.console import Console
-from transbeam.configs.loader.model_files import training_stage
-from transbeam.configs.loader.run_folder import fingerprint, lock, save_config
+from transbeam.configs.loader.run_folder import fingerprint, lock
 from transbeam.configs.loader.sweep import Sweep, load_sweep
 from transbeam.configs.loader.yaml_config import load_run
-from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.system.signal_handlers import handling
-from transbeam.pipeline.records.epochs import settle_steps
-from transbeam.pipeline.stage import data_inputs, data_stage, finished_data
-from transbeam.trainer.base.training_stage import training_inputs
 from transbeam.trainer.pages.sweep_page import sweep_page
+from transbeam.trainer.planned_runs import (
+    PlannedRun,
+    is_trained,
+    make_run,
+    share_records,
+    training_outcome,
+)
 
-_INTERRUPTED = 130
 _MOST_LISTED = 10  # failed runs
 
 
 @dataclass(frozen=True)
-class Point:
+class Point(PlannedRun):
     """A run of a sweep.
 
     Attributes:
-        folder: The run's folder.
         replaced: This run's overrides from the grid, as `--set` takes them.
-        overrides: The overrides common to all runs, then this run's.
-        config: The resulting configuration.
     """
 
-    folder: Path
     replaced: tuple[str, ...]
-    overrides: tuple[str, ...]
-    config: RunConfig
 
 
 def sweep(file: Path, folder: Path | None, console: Console) -> dict[str, Any]:
@@ -85,11 +71,11 @@ def sweep(file: Path, folder: Path | None, console: Console) -> dict[str, Any]:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with lock(folder):
-        outcomes = {p.folder: _outcome(p) for p in points if _is_finished(p)}
+        outcomes = {p.folder: _outcome(p) for p in points if is_trained(p)}
         for number, point in enumerate(points, start=1):
             console.heading(f"{number} of {len(points)}: {' '.join(point.replaced)}")
-            _share_records(point, points[: number - 1])
-            error = _run(plan, point, console)
+            share_records(point, points[: number - 1])
+            error = make_run(point, console)
             if error is not None:
                 console.warn(f"{point.folder}: failed, see above; the sweep goes on")
             outcomes[point.folder] = _outcome(point, error)
@@ -128,137 +114,7 @@ def _points(plan: Sweep, folder: Path) -> Iterator[Point]:
         config = load_run(plan.base, overrides, with_model=True)
         # A hash of the overrides, so that a run keeps its folder when the grid grows.
         name = fingerprint({"base": str(plan.base), "set": list(overrides)})[:8]
-        yield Point(folder / name, replaced, overrides, config)
-
-
-def _run(plan: Sweep, point: Point, console: Console) -> str | None:
-    """Makes the records and trains the model of a run; returns the error on failure.
-
-    Each stage runs in its own process, which frees all memory at its end. A stage that
-    is already done is skipped.
-    """
-    # -P: modules are not searched for in the user's working directory.
-    command = [sys.executable, "-P", "-m", "transbeam"]
-    for stage in ("data", "train"):
-        words = [*command, stage, str(plan.base), "--run", str(point.folder)]
-        for override in point.overrides:
-            words += ["--set", override]
-        code, output = _run_command([*words, "--json", *["--quiet"] * console.quiet])
-        if code == _INTERRUPTED:
-            raise KeyboardInterrupt
-        if code:
-            return f"{stage} ended with exit code {code}: {_reason(output)}"
-    return None
-
-
-def _reason(output: str) -> str:
-    """Reads the error of a failed command from the JSON that it printed last.
-
-    Example:
-    >>> _reason('{"error": "corpus.txt: there is no such file."}')
-    'corpus.txt: there is no such file.'
-    >>> _reason("")
-    'it did not say why'
-    """
-    with suppress(ValueError, KeyError, TypeError):
-        return str(json.loads(output)["error"])
-    return "it did not say why"
-
-
-def _run_command(words: Sequence[str]) -> tuple[int, str]:
-    """Runs a command and waits for its exit, also after a signal to stop.
-
-    The command receives Ctrl-C directly, and SIGTERM from this process; on either
-    signal, a training saves a checkpoint before it exits, which takes time.
-
-    Returns:
-        The command's exit code and its stdout.
-    """
-    with _passing_on_sigterm() as pass_on_to:
-        process = subprocess.Popen(
-            words, stdout=subprocess.PIPE, encoding="utf-8", env=_environment()
-        )
-        try:
-            pass_on_to(process)
-            output, _ = process.communicate()
-        except KeyboardInterrupt:
-            process.communicate()
-            raise
-    return process.returncode, output
-
-
-def _environment() -> dict[str, str]:
-    """This process's environment, with our `transbeam` first on `PYTHONPATH`."""
-    home = str(Path(transbeam.__path__[0]).parent)
-    others = os.environ.get("PYTHONPATH")
-    path = home if others is None else f"{home}{os.pathsep}{others}"
-    return {**os.environ, "PYTHONPATH": path}
-
-
-@contextmanager
-def _passing_on_sigterm() -> Generator[Callable[[subprocess.Popen], None], None, None]:
-    """Yields a function that sets the process to which SIGTERM is forwarded.
-
-    A SIGTERM that arrives before the process is set is forwarded when it is set.
-    """
-    started: subprocess.Popen | None = None
-    is_stopped = False
-
-    def handle(number: int, frame: Any) -> None:
-        nonlocal is_stopped
-        is_stopped = True
-        if started is not None:
-            started.terminate()
-            raise KeyboardInterrupt
-
-    def pass_on_to(process: subprocess.Popen) -> None:
-        nonlocal started
-        started = process
-        if is_stopped:
-            handle(signal.SIGTERM, None)
-
-    with handling(handle, signal.SIGTERM):
-        yield pass_on_to
-
-
-def _share_records(point: Point, before: Sequence[Point]) -> None:
-    """Links the records of an earlier run that has the same data inputs, if any."""
-    inputs, data = data_inputs(point.config), data_stage(point.folder).path
-    for other in before:
-        finished = other.folder / "data/stage.json"
-        same = data_inputs(other.config) == inputs
-        if not same or not finished.is_file() or data.exists():
-            continue
-        # Renamed into place: a partial copy would pass for a finished stage.
-        temporary = point.folder / ".data.tmp"
-        shutil.rmtree(temporary, ignore_errors=True)
-        with writing(data):
-            shutil.copytree(other.folder / "data", temporary, copy_function=_link)
-            save_config(temporary, point.config)
-            temporary.rename(data)
-
-
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # on file systems without hard links
-        shutil.copy2(source, target)
-
-
-def _is_finished(point: Point) -> bool:
-    """Returns whether a run is trained with the inputs of its configuration.
-
-    False on any error: the run's commands will then report it.
-    """
-    stage = training_stage(point.folder)
-    if not (stage.path / "stage.json").is_file():
-        return False
-    with suppress(UserError, OSError):
-        made = finished_data(point.config, point.folder)
-        config = settle_steps(point.config, point.folder / "data")
-        inputs = training_inputs(config, made["records_sha256"], stage.inputs())
-        return stage.result_if_done(inputs) is not None
-    return False
+        yield Point(folder / name, plan.base, overrides, config, replaced)
 
 
 def _outcome(point: Point, error: str | None = None) -> dict[str, Any]:
@@ -268,16 +124,4 @@ def _outcome(point: Point, error: str | None = None) -> dict[str, Any]:
         "run": str(point.folder),
         "error": error,
     }
-    if error is not None:
-        return outcome
-    result = training_stage(point.folder).load()["result"]
-    evaluation = result["evaluation"]
-    scores = {name: of["score"] for name, of in evaluation["scores"].items()}
-    return {
-        **outcome,
-        "loss": evaluation["loss"],
-        "scores": scores,
-        "parameters": result["parameters"],
-        "seconds": result["seconds"],
-        "tokens_per_second": result["tokens_per_second"],
-    }
+    return outcome if error is not None else {**outcome, **training_outcome(point)}

@@ -79,6 +79,10 @@ Train with each combination of some keys' values, and compare the runs:
 
   transbeam sweep docs/sweep.yaml
 
+or on each task of a suite, and compare with a teacher:
+
+  transbeam suite configs/suites/glue.yaml --init runs/bert
+
 Start from a published checkpoint (transformers, TensorFlow 1's BERT, KerasHub), then
 write `model: {{init_from: runs/bert}}` in your own file:
 
@@ -119,6 +123,7 @@ ROOMS = {
     "evaluate": "trainer",
     "analyze": "trainer",
     "sweep": "trainer",
+    "suite": "trainer",
     "import": "trainer",
     "trim": "trainer",
     "prune": "trainer",

@@ -18,19 +18,20 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from transbeam.configs.base.reflection import did_you_mean
+from transbeam.configs.loader.plan_nodes import (
+    read_name,
+    read_plan,
+    read_section,
+    read_string,
+)
 from transbeam.configs.loader.yaml_merge import LENGTHS
 from transbeam.configs.loader.yaml_nodes import (
     Node,
     YamlList,
     YamlScalar,
-    YamlSection,
     complain,
-    compose,
     describe_node,
-    read_text,
 )
-from transbeam.configs.schema.run import FOLDER_NAME
 
 _KEYS = ("name", "base", "set", "grid")
 _MOST_RUNS = 1_000
@@ -72,17 +73,14 @@ def load_sweep(path: str | Path) -> Sweep:
     Raises:
         ConfigError: The file is invalid; the message names the position.
     """
-    root = compose(read_text(path), lambda line: f"{path}:{line}")
-    if not isinstance(root, YamlSection):
-        raise complain(str(path), "", "expected the keys of a sweep: name, base, grid")
-    for key, node in root.nodes.items():
-        if key not in _KEYS:
-            raise complain(
-                node.where, key, f"is no key of a sweep.{did_you_mean(key, _KEYS)}"
-            )
+    root = read_plan(path, "sweep", _KEYS)
+    keys = "dotted keys and their values"
     none: Mapping[str, Node] = {}
-    fixed = _section(root, "set") if "set" in root.nodes else none
-    grid = {key: _values(key, node) for key, node in _section(root, "grid").items()}
+    fixed = (
+        read_section(root, "set", "sweep", keys).nodes if "set" in root.nodes else none
+    )
+    of_grid = read_section(root, "grid", "sweep", keys).nodes
+    grid = {key: _values(key, node) for key, node in of_grid.items()}
     for key in fixed.keys() & grid.keys():
         raise complain(
             root.nodes["grid"].where,
@@ -90,13 +88,7 @@ def load_sweep(path: str | Path) -> Sweep:
             f"stands in `set` too ({fixed[key].where}). Remove one of them",
         )
     _refuse_two_lengths({**fixed, **grid}, root.nodes["grid"].where)
-    name = _text(root, "name")
-    if not FOLDER_NAME.fullmatch(name):
-        raise complain(
-            root.nodes["name"].where,
-            "name",
-            "expected letters, digits, '.', '_' and '-': it is a folder's name",
-        )
+    name = read_name(root, "sweep")
     runs = math.prod(map(len, grid.values()))
     if runs > _MOST_RUNS:
         raise complain(
@@ -106,7 +98,7 @@ def load_sweep(path: str | Path) -> Sweep:
         )
     return Sweep(
         name,
-        Path(_text(root, "base")),
+        Path(read_string(root, "base", "sweep")),
         tuple(f"{key}={_flow(node)}" for key, node in fixed.items()),
         grid,
     )
@@ -121,28 +113,6 @@ def _refuse_two_lengths(keys: Collection[str], where: str) -> None:
             f"the sweep has {' and '.join(both)}, which both say how long to train. "
             "Remove one of them",
         )
-
-
-def _text(root: YamlSection, key: str) -> str:
-    node = root.nodes.get(key)
-    if node is None:
-        raise complain(root.where, key, "is missing; a sweep needs it")
-    if not isinstance(node, YamlScalar) or not isinstance(node.value, str):
-        raise complain(node.where, key, f"expected a text, found {describe_node(node)}")
-    return node.value
-
-
-def _section(root: YamlSection, key: str) -> Mapping[str, Node]:
-    node = root.nodes.get(key)
-    if node is None:
-        raise complain(root.where, key, "is missing; a sweep needs it")
-    if not isinstance(node, YamlSection) or not node.nodes:
-        raise complain(
-            node.where,
-            key,
-            f"expected dotted keys and their values, found {describe_node(node)}",
-        )
-    return node.nodes
 
 
 def _values(key: str, node: Node) -> tuple[str, ...]:

@@ -124,7 +124,31 @@ def parse_resolved(
     lines: bool = True,
 ) -> ResolvedRun:
     """Like `parse_run`, with the origin of each key; the arguments are the same."""
-    root = override(read_root(text, file, lines=lines), overrides)
+    root = read_root(text, file, lines=lines)
+    return bind_root(root, file, overrides, with_model=with_model, rules=rules)
+
+
+def bind_root(
+    root: YamlSection,
+    file: str,
+    overrides: Sequence[str] = (),
+    *,
+    with_model: bool = False,
+    rules: Sequence[Rule] = (),
+) -> ResolvedRun:
+    """Parses a run's configuration from its nodes, after `extends` is resolved.
+
+    Args:
+        root: The nodes of the configuration's keys.
+        file: The file that contains the configuration.
+        overrides: See `load_run`.
+        with_model: See `load_run`.
+        rules: See `load_run`.
+
+    Raises:
+        ConfigError: A key or an override is invalid.
+    """
+    root = override(root, overrides)
     root, of_source = with_model_source(root, (Path(file).resolve(),))
     config = bind_section(RunConfig, root, path="")
     of_model = (check_model,) if with_model else ()

@@ -78,6 +78,27 @@ def list_files(
     return _with_unique_names(files)
 
 
+def missing_paths(source: Source | None) -> list[str]:
+    """Returns the paths of a corpus, or globs, that match no file.
+
+    Raises:
+        DataError: A path cannot be listed; see `matching_files`.
+
+    Example:
+    >>> from transbeam.configs.schema.sources import TextSourceConfig
+    >>> missing_paths(TextSourceConfig(path="no/such.txt"))
+    ['no/such.txt']
+    """
+    paths: list[str] = []
+    for part in () if source is None else list_sources(source):
+        of_part = part.source
+        if isinstance(of_part, ParallelSourceConfig):
+            paths += [of_part.path, of_part.target_path]
+        elif not isinstance(of_part, PythonDocsSourceConfig):
+            paths.append(of_part.path)
+    return [path for path in dict.fromkeys(paths) if not matching_files(path)]
+
+
 def _with_unique_names(files: Sequence[SourceFile]) -> list[SourceFile]:
     """Makes file names unique: prefixes repeated names with the index of the source.
 

@@ -6,10 +6,28 @@ import pytest
 
 from tests.finished_runs import runs_before_tasks
 from transbeam.configs.loader.explain import explain
+from transbeam.configs.loader.suite import load_suite
 from transbeam.configs.loader.yaml_config import flatten, load_run
 
 ROOT = Path(__file__).parents[2]
-CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+# The folder says which kind of file it is: a suite, or the configuration of a run.
+SUITES = sorted((ROOT / "configs/suites").glob("*.yaml"))
+CONFIGS = sorted({*(ROOT / "configs").rglob("*.yaml")} - {*SUITES})
+
+
+@pytest.mark.parametrize("path", SUITES, ids=lambda path: path.stem)
+def test_suite_loads_and_names_its_command(path: Path, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs_before_tasks(Path("runs"))
+    header, _, keys = path.read_text().partition("name:")
+    command = f"transbeam suite {path.relative_to(ROOT)}"
+    assert command in header
+    begun = ["model.init_from=runs/minilm"] if f"{command} --init" in header else []
+    suite = load_suite(path, begun)
+    assert suite.name == path.stem
+    # Without an option in its command, a suite says itself which model it begins with.
+    assert begun or all(row.config.training.init_from for row in suite.rows)
+    assert len({row.config.name for row in suite.rows}) == keys.count("- name:")
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

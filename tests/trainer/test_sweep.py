@@ -24,7 +24,7 @@ from transbeam.configs.loader.yaml_config import flatten, load_run
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.pages.pictures import COLORS
 from transbeam.pipeline.stage import data_inputs, data_stage
-from transbeam.trainer import sweep as module
+from transbeam.trainer import planned_runs as module
 from transbeam.trainer.__main__ import main
 from transbeam.trainer.base.training_stage import training_inputs
 from transbeam.trainer.sweep import sweep
@@ -93,7 +93,7 @@ class Processes:
 @pytest.fixture
 def processes(monkeypatch) -> Processes:
     played = Processes()
-    monkeypatch.setattr(module, "_run_command", played)
+    monkeypatch.setattr(module, "run_command", played)
     return played
 
 
@@ -201,7 +201,7 @@ def test_a_stop_waits_for_the_training_to_save(tmp_path) -> None:
     thread = threading.Thread(target=ask)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        module._run_command([sys.executable, "-c", CHILD, str(file)])
+        module.run_command([sys.executable, "-c", CHILD, str(file)])
     thread.join()
     assert file.read_text() == "saved"
 
@@ -218,7 +218,7 @@ def test_a_stop_while_the_training_starts_reaches_it(tmp_path, monkeypatch) -> N
 
     monkeypatch.setattr(subprocess, "Popen", start)
     with pytest.raises(KeyboardInterrupt):
-        module._run_command([sys.executable, "-c", CHILD, str(file)])
+        module.run_command([sys.executable, "-c", CHILD, str(file)])
     assert file.read_text() == "saved"
 
 
@@ -231,9 +231,9 @@ sys.exit(2)
 
 
 def test_a_command_says_why_it_failed() -> None:
-    code, told = module._run_command([sys.executable, "-c", FAILING])
+    code, told = module.run_command([sys.executable, "-c", FAILING])
     assert (code, module._reason(told)) == (2, "café.txt: no such file")
-    code, told = module._run_command([sys.executable, "-c", "import os; os.abort()"])
+    code, told = module.run_command([sys.executable, "-c", "import os; os.abort()"])
     assert (code, module._reason(told)) == (-signal.SIGABRT, "it did not say why")
 
 
