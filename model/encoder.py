@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from transbeam.configs.schema.attention import has_global_segment
 from transbeam.configs.schema.model import EncoderConfig, PatchesConfig
 from transbeam.model.base.initializers import derive_seed
 from transbeam.model.functional.input_validation import (
@@ -51,7 +52,8 @@ def build_encoder(
         A functional model. Inputs, all int32 `(B, T)`, by name: `token_ids`; then
         `padding_mask` (1 for a real token) or, when `packed`, `document_ids`
         (1, 1, 2, 2, 0; 0 is padding) and `position_ids` (from 0 in every
-        document); and `segment_ids` if the config has more than one segment. With
+        document); and `segment_ids` if the config reads segments: for an embedding of
+        each, or to tell the global tokens of its attention. With
         `config.patches` the only input is `image`, uint8 `(B, S, S, C)`. Outputs:
         `sequence_output` `(B, T, D)` in the compute dtype, with finite but meaningless
         vectors at padding; and `pooled_output` `(B, D)` if the config has a pooler,
@@ -86,11 +88,16 @@ def build_encoder(
         x = stack.embed(x)
     else:
         inputs = token_inputs(packed=packed)
-        if segments and config.num_segments > 1:
+        if segments and config.reads_segments:
             inputs["segment_ids"] = ids("segment_ids")
         sequence_info = collect_sequence_info(inputs)
+        segment_ids = inputs.get("segment_ids")
+        if has_global_segment(config.attention) and segment_ids is not None:
+            is_first = ops.equal(segment_ids, 0)
+            sequence_info["global_mask"] = ops.cast(is_first, "int32")
         x = build_token_embedding(plan, vocabulary_size)(inputs["token_ids"])
-        x = stack.embed(x, inputs.get("position_ids"), inputs.get("segment_ids"))
+        embedded = segment_ids if config.num_segments > 1 else None
+        x = stack.embed(x, inputs.get("position_ids"), embedded)
     x = stack.run(x, sequence_info)
 
     outputs = {"sequence_output": x}

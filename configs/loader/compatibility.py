@@ -11,8 +11,10 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.reflection import plain
 from transbeam.configs.schema.attention import (
     BlockSparseAttentionConfig,
+    GlobalWindowAttentionConfig,
     KernelAttentionConfig,
     LowRankAttentionConfig,
+    has_global_segment,
 )
 from transbeam.configs.schema.block import LearnedPositionConfig
 from transbeam.configs.schema.model import (
@@ -31,7 +33,8 @@ from transbeam.configs.schema.objectives.objective import (
     ImageObjective,
     Seq2SeqObjective,
 )
-from transbeam.configs.schema.objectives.traits import traits
+from transbeam.configs.schema.objectives.supervised import SpanQAConfig
+from transbeam.configs.schema.objectives.traits import TRAITS, traits
 from transbeam.configs.schema.run import RunConfig
 
 DEFAULT_NEW_TOKENS = 64  # of a decoder
@@ -54,6 +57,7 @@ def check_model(run: RunConfig) -> None:
     ConfigError: model.kind=encoder does not go with ...
     """
     _check_family(run)
+    _check_global_tokens(run)
     if isinstance(run.objective, ImageObjective):
         _check_images(run.objective, _patches(run))
         return
@@ -140,6 +144,34 @@ def _check_images(objective: ImageObjective, patches: PatchesConfig | None) -> N
         )
 
 
+def _check_global_tokens(run: RunConfig) -> None:
+    """Checks that there is a first segment to be global, and room for a question."""
+    attention = run.model.attention
+    if not has_global_segment(attention):
+        return
+    assert isinstance(attention, GlobalWindowAttentionConfig)
+    objective = run.objective
+    if not traits(objective).has_segments:
+        kinds = ", ".join(kind for kind, of in TRAITS.items() if of.has_segments)
+        raise ConfigError(
+            f"model.attention.global_tokens={attention.global_tokens}: the records of "
+            f"objective.kind={objective.kind} have no two texts, of which the first "
+            f"could be global, as those of {kinds} have. Remove it, and the first "
+            "num_global_tokens tokens of each text are global"
+        )
+    if not isinstance(objective, SpanQAConfig):
+        return
+    needed = objective.max_question_length + 2
+    if attention.num_global_tokens < needed:
+        raise ConfigError(
+            f"model.attention.num_global_tokens={attention.num_global_tokens} is less "
+            f"than {needed}, the longest question with [CLS] and [SEP], of which "
+            f"global_tokens={attention.global_tokens} makes every token global "
+            f"(objective.max_question_length={objective.max_question_length}). Write "
+            f"`num_global_tokens: {needed}`"
+        )
+
+
 def _check_lengths(run: RunConfig) -> None:
     """Checks that no record is longer than the model's maximum length."""
     objective, length = run.objective, run.data.sequence_length
@@ -192,7 +224,10 @@ def _check_pooling(run: RunConfig) -> None:
 
 # Keys of `model` that may differ: they change no weight of the body, but for the length
 # where each position has a weight.
-FREE_MODEL_KEYS = ("dropout", "initializer", "max_sequence_length", "pooler")
+FREE_MODEL_KEYS = (
+    *("dropout", "initializer", "max_sequence_length", "pooler"),
+    *("global_tokens", "num_global_tokens"),
+)
 
 
 def model_differences(there: RunConfig, here: RunConfig) -> list[str]:

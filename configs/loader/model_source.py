@@ -136,8 +136,8 @@ def _over_run(
 
 
 _FREE = (
-    "only dropout, initializer and pooler may differ, and max_sequence_length where "
-    "positions have no weights"
+    "only dropout, initializer, pooler and which tokens are global may differ, and "
+    "max_sequence_length where positions have no weights"
 )
 
 

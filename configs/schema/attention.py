@@ -98,6 +98,13 @@ class GlobalWindowAttentionConfig(WindowAttentionConfig):
     num_global_tokens: int = option(1, minimum=1)
     """Number of global tokens at the beginning of each document."""
 
+    global_tokens: Literal["first_segment"] | None = None
+    """first_segment: only tokens of the first of two texts are global, such as the
+    question of span_qa, with [CLS] and [SEP]; num_global_tokens is then the most of
+    them, and further ones are not global. Left out: the first num_global_tokens tokens
+    of each document.
+    """
+
 
 @dataclass(frozen=True, kw_only=True)
 class BlockSparseAttentionConfig(HeadsConfig):
@@ -163,3 +170,16 @@ Attention = (
 CausalAttention = (
     FullAttentionConfig | SlidingWindowAttentionConfig | KernelAttentionConfig
 )
+
+
+def has_global_segment(attention: Attention) -> bool:
+    """Checks if the tokens of the first of two texts are global.
+
+    Example:
+    >>> has_global_segment(GlobalWindowAttentionConfig(global_tokens="first_segment"))
+    True
+    """
+    return (
+        isinstance(attention, GlobalWindowAttentionConfig)
+        and attention.global_tokens is not None
+    )

@@ -19,6 +19,7 @@ from transbeam.configs.schema.attention import (
     HeadsConfig,
     KernelAttentionConfig,
     LowRankAttentionConfig,
+    has_global_segment,
 )
 from transbeam.configs.schema.block import (
     AlibiPositionConfig,
@@ -314,6 +315,11 @@ class EncoderConfig(StackConfig):
     def text_pooler(self) -> PoolerConfig:
         """`pooler`, or its default `first`."""
         return self.pooler or PoolerConfig()
+
+    @property
+    def reads_segments(self) -> bool:
+        """True if the segment of a token has an effect, in records of two segments."""
+        return self.num_segments > 1 or has_global_segment(self.attention)
 
     def __post_init__(self) -> None:
         self._check_attention(self.attention, "attention", causal=False)

@@ -10,6 +10,8 @@ stack do not receive a `T x T` mask, but these few tensors, int32 `(B, T)`:
 - `position_ids`: from 0 in each document. Required with `document_ids`; with
   `padding_mask`, only if the text does not begin in the first column of its row.
 - `prefix_mask`: 1 for the tokens of a bidirectional prefix, in a decoder.
+- `global_mask`: 1 for a token that may be global, in attention with global tokens; left
+  out: all may.
 - `bias_table`: float32 `(num_buckets, H)`, T5's biases, one table for a whole stack.
 """
 
@@ -17,7 +19,8 @@ from keras import ops
 
 from transbeam.model.base.tensor_checks import check_rank, check_rows
 
-KEYS = ("padding_mask", "document_ids", "position_ids", "prefix_mask", "bias_table")
+KEYS = ("padding_mask", "document_ids", "position_ids", "prefix_mask", "global_mask")
+KEYS += ("bias_table",)
 
 
 def packed(sequence_info) -> bool:

@@ -47,6 +47,12 @@ CASES = {
 }
 
 
+QUESTION_IS_GLOBAL = (
+    "attention: {kind: global_window, num_heads: 2, window_size: 4, "
+    "num_global_tokens: 10, global_tokens: first_segment}"
+)
+
+
 def rows() -> list[dict]:
     random = np.random.default_rng(0)
     return [
@@ -135,7 +141,9 @@ def test_run_predict_and_evaluate(
     instead="test_the_whole_way_and_json_alone_on_stdout, "
     "test_an_export_scores_as_the_model_it_is_of"
 )
-def test_questions(tmp_path: Path, monkeypatch, capsys):
+@pytest.mark.parametrize("segments", ["num_segments: 2", "num_segments: 0"])
+def test_questions(segments: str, tmp_path: Path, monkeypatch, capsys):
+    """With a vector for each segment; and with global attention on the question."""
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(0)
     paragraphs = []
@@ -157,8 +165,9 @@ def test_questions(tmp_path: Path, monkeypatch, capsys):
     text = text.replace(
         "OBJECTIVE", "{kind: span_qa, stride: 8, max_question_length: 8}"
     )
-    for place, content in zip(("TOKENIZER", "KIND"), ENCODER, strict=True):
-        text = text.replace(place, content)
+    text = text.replace("TOKENIZER", WORDPIECE).replace("KIND", segments)
+    if segments.endswith("0"):
+        text = text.replace("attention: {num_heads: 2}", QUESTION_IS_GLOBAL)
     Path("a.yaml").write_text(text.replace("EXAMPLE", r'"the loss\tthe model"'))
     assert transbeam.main(["run", "a.yaml", "--json", "--quiet"]) == 0
     result = json.loads(capsys.readouterr().out)

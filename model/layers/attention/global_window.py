@@ -33,6 +33,11 @@ class GlobalWindowAttention(SlidingWindowAttention):
     tokens of the document attend to it. So information about the whole text, such as
     its class, need not propagate from window to window.
 
+    If `sequence_info` has a `global_mask`, only those of the first `num_global_tokens`
+    tokens are global that it marks: `num_global_tokens` is then the most there can be,
+    and documents have numbers of their own, such as the length of a question. Shapes
+    and cost are those of the most.
+
     A block of queries overlaps at most one document that starts before its window, so a
     block has few distant global tokens, however many documents a row has.
 
@@ -40,7 +45,8 @@ class GlobalWindowAttention(SlidingWindowAttention):
 
     Args:
         window_size: See `SlidingWindowAttention`.
-        num_global_tokens: int. Number of global tokens at the start of a document.
+        num_global_tokens: int. Number of global tokens at the start of a document, or
+            the largest number with a `global_mask`.
 
     The other arguments, the call arguments and the errors are those of `Attention`.
     The layer `probabilities` is called twice: with `(blocks, B, H, b, keys)` for all
@@ -55,7 +61,8 @@ class GlobalWindowAttention(SlidingWindowAttention):
     (1, 5, 4)
 
     References:
-        - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150), section 3.1
+        - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150), section 3.1; global
+          tokens of each task: "Global Attention", and the question's in section 5
     """
 
     not_causal = "global tokens see what comes after them"
@@ -91,23 +98,26 @@ class GlobalWindowAttention(SlidingWindowAttention):
         check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
         check_sequence_info(sequence_info, inputs, self.name)
         documents = read_documents(sequence_info, ops.shape(inputs)[1], self.name)
-        everyone = self._everyone(inputs, sequence_info, documents, training)
-        some = self._global_ones(inputs, sequence_info, documents, training)
-        is_global = ops.reshape(
-            self._is_global(documents), (*ops.shape(inputs)[:2], 1, 1)
-        )
-        return self.join(ops.where(is_global, some, everyone))
+        is_global = self._is_global(documents, sequence_info.get("global_mask"))
+        seen = (inputs, sequence_info, documents, is_global, training)
+        everyone, some = self._everyone(*seen), self._global_ones(*seen)
+        chosen = ops.reshape(is_global, (*ops.shape(inputs)[:2], 1, 1))
+        return self.join(ops.where(chosen, some, everyone))
 
-    def _is_global(self, documents: DocumentMasks):
+    def _is_global(self, documents: DocumentMasks, global_mask=None):
+        """Marks the global tokens: bool `(B, T)`."""
         first = documents.positions < self.num_global_tokens
-        return ops.logical_and(ops.not_equal(documents.ids, 0), first)  # (B, T)
+        first = ops.logical_and(ops.not_equal(documents.ids, 0), first)
+        if global_mask is None:
+            return first
+        return ops.logical_and(first, ops.not_equal(global_mask, 0))
 
     def _global_index(self, blocks: DocumentMasks):
-        """The global tokens of the document in which a block starts: `(N, B, g)`."""
+        """The first tokens of the document in which a block starts: `(N, B, g)`."""
         numbers = ops.arange(self.num_global_tokens, dtype="int32")
         return blocks.starts[:, :, :1] + numbers
 
-    def _everyone(self, inputs, sequence_info, documents, training):
+    def _everyone(self, inputs, sequence_info, documents, is_global, training):
         """Attention of all tokens to window and global tokens: `(B, T, H, K)`."""
         heads = self.project(inputs, sequence_info.get("position_ids"))
         before, after = self.reach
@@ -115,21 +125,23 @@ class GlobalWindowAttention(SlidingWindowAttention):
         # block.
         reach = (before, max(after, self.num_global_tokens - 1))
         window = visible_window(reach, self.block_size, ops.shape(inputs)[1])
-        is_global = window.around(ops.cast(self._is_global(documents), "int32"))
-        near = ops.logical_or(self.within_reach(window), ops.not_equal(is_global, 0))
+        around = window.around(ops.cast(is_global, "int32"))
+        near = ops.logical_or(self.within_reach(window), ops.not_equal(around, 0))
         allowed = ops.logical_and(window.visible(documents), near)
-        far = self._far_keys(documents, window)
+        far = self._far_keys(documents, is_global, window)
         bias_table = sequence_info.get("bias_table")
 
         def counted():
             real = ops.not_equal(documents.ids, 0)
-            return ops.logical_and(real, ops.logical_not(self._is_global(documents)))
+            return ops.logical_and(real, ops.logical_not(is_global))
 
         return attend_to_window(
             self, heads, window, allowed, counted, bias_table, far, training
         )
 
-    def _far_keys(self, documents: DocumentMasks, window: LocalWindow) -> DistantKeys:
+    def _far_keys(
+        self, documents: DocumentMasks, is_global, window: LocalWindow
+    ) -> DistantKeys:
         """The global tokens before a block's window.
 
         The block's queries attend only to those global tokens before the window that
@@ -138,14 +150,15 @@ class GlobalWindowAttention(SlidingWindowAttention):
         """
         blocks = documents.cut(window.size)
         index = self._global_index(blocks)
-        keys = ops.expand_dims(documents.ids_at(index), 2)  # (N, B, 1, g)
+        keys = ops.where(look_up(is_global, index), documents.ids_at(index), 0)
+        keys = ops.expand_dims(keys, 2)  # (N, B, 1, g)
         visible = documents.visible(keys, ops.expand_dims(blocks.ids, 3))
         first_column = block_starts(index, window.size) - window.before * window.size
         allowed = ops.logical_and(visible, ops.expand_dims(index < first_column, 2))
         index = ops.repeat(ops.expand_dims(index, 2), self.num_heads, axis=2)
         return DistantKeys(index, ops.expand_dims(allowed, 2))
 
-    def _global_ones(self, inputs, sequence_info, documents, training):
+    def _global_ones(self, inputs, sequence_info, documents, is_global, training):
         """Attention of global tokens to their whole document.
 
         Returns:
@@ -155,7 +168,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
         key = self.rotate(self.split(self.global_key(inputs)), positions)
         value = self.split(self.global_value(inputs))
         blocks = documents.cut(self.block_size)
-        index, ids = self._looking_on(documents, blocks)
+        index, ids = self._looking_on(documents, is_global, blocks)
         if documents.aligned:  # the same few for all blocks
             first = ops.arange(self.num_global_tokens, dtype="int32")
             first = ops.minimum(first, ops.shape(inputs)[1] - 1)
@@ -173,7 +186,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
             self, scattered, sequence_info.get("bias_table"), training
         )
 
-    def _looking_on(self, documents: DocumentMasks, blocks: DocumentMasks):
+    def _looking_on(self, documents: DocumentMasks, is_global, blocks: DocumentMasks):
         """Finds, for each block of keys, the global tokens that attend to its keys.
 
         Two sets of global tokens attend to a block: all those of the document in which
@@ -182,10 +195,10 @@ class GlobalWindowAttention(SlidingWindowAttention):
 
         Returns:
             Two int32 arrays `(N, B, Q)`: the index of each token in the row, and the
-            id of its document, 0 for no token.
+            id of its document, 0 for no token and for one that is not global.
         """
         index = self._global_index(blocks)
-        ids = documents.ids_at(index)
+        ids = ops.where(look_up(is_global, index), documents.ids_at(index), 0)
         if documents.aligned:
             return index, ids
         ids = ops.where(ops.equal(ids, blocks.ids[:, :, :1]), ids, 0)
@@ -195,7 +208,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
         later = begin + ops.arange(number, dtype="int32")  # (N, 1, b + g - 1)
         later = later + ops.zeros_like(index[:, :, :1])
         counts = ops.logical_and(
-            look_up(self._is_global(documents), later),
+            look_up(is_global, later),
             look_up(documents.starts, later) > begin,
         )
         later_ids = ops.where(counts, documents.ids_at(later), 0)

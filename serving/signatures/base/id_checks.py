@@ -67,7 +67,9 @@ def _checks(
             yield _within(name, inputs[name], 0, vocabulary_size - 1)
     if "segment_ids" in inputs:
         segments = model.num_segments if isinstance(model, EncoderConfig) else 0
-        yield _within("segment_ids", inputs["segment_ids"], 0, segments - 1)
+        # Without a vector for each, there are two: global attention tells them apart.
+        highest = max(segments, 2) - 1
+        yield _within("segment_ids", inputs["segment_ids"], 0, highest)
     if _POSITIONS in inputs:
         yield _within(_POSITIONS, inputs[_POSITIONS], 0, width - 1)
     for name in _LENGTHS:

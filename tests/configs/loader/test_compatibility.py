@@ -73,6 +73,45 @@ def test_objective_and_family(objective: str, model: str) -> None:
         parse_run(text, "f", with_model=True)
 
 
+QUESTION_IS_GLOBAL = (
+    "model:\n  attention: {kind: global_window, num_global_tokens: NUMBER, "
+    "global_tokens: first_segment}\n"
+)
+
+
+@pytest.mark.parametrize("kind", TRAITS)
+def test_a_first_segment_is_global_where_there_are_two(kind: str) -> None:
+    text = TEXTS + objective_of(kind) + QUESTION_IS_GLOBAL.replace("NUMBER", "66")
+    if TRAITS[kind].has_segments:
+        parse_run(text, "f", with_model=True)
+    elif "encoder" in TRAITS[kind].models and kind != "image_classification":
+        assert error_of(text).startswith(
+            "f:7: model.attention.global_tokens=first_segment: the records of "
+            f"objective.kind={kind} have no two texts, of which the first could be "
+            "global, as those of sentence_pairs, pair_classification, pair_regression, "
+            "span_qa have."
+        )
+
+
+def test_a_question_is_global_as_a_whole() -> None:
+    text = TEXTS + objective_of("span_qa") + QUESTION_IS_GLOBAL
+    assert error_of(text.replace("NUMBER", "65")).startswith(
+        "f:7: model.attention.num_global_tokens=65 is less than 66, the longest "
+        "question with [CLS] and [SEP]"
+    )
+    shorter = text.replace("kind: span_qa", "kind: span_qa, max_question_length: 63")
+    parse_run(shorter.replace("NUMBER", "65"), "f", with_model=True)
+    # Of other pairs, the first text may be longer.
+    pair = TEXTS + objective_of("pair_regression") + QUESTION_IS_GLOBAL
+    parse_run(pair.replace("NUMBER", "1"), "f", with_model=True)
+
+
+def test_images_have_no_segments_to_be_global() -> None:
+    attention = QUESTION_IS_GLOBAL.removeprefix("model:\n").replace("NUMBER", "1")
+    model = f"model:\n  patches: {{image_size: 224}}\n{attention}"
+    assert "have no two texts" in error_of(IMAGES + CLASSES + model)
+
+
 def test_model_that_is_left_out_has_its_place_at_the_objective() -> None:
     message = error_of(TEXTS + "objective:\n  kind: causal\n")
     assert message.startswith("f:6: model.kind=encoder does not go with objective.kind")

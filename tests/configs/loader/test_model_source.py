@@ -176,6 +176,24 @@ def test_what_changes_no_weight_may_differ() -> None:
     assert (run.training.steps, run.training.init_from) == (5, "runs/there")
 
 
+def test_a_window_model_answers_questions_with_other_global_tokens() -> None:
+    """As Longformer is pre-trained without them and fine-tuned with them."""
+    window = "{kind: global_window, num_heads: 6, window_size: 32, dropout: 0.0}"
+    other = parse_run(THERE, "window.yaml", [f"model.attention={window}"])
+    imported_run(Path("runs/window"), other)
+    text = SMALL[: SMALL.index("objective:")].replace("csv", "squad")
+    text = (
+        text.replace(", columns: {label: stars}", "") + "objective: {kind: span_qa}\n"
+    )
+    added = "num_global_tokens: 66, global_tokens: first_segment"
+    model = f"model: {{init_from: runs/window, attention: {{{added}}}}}\n"
+    run = parse_run(text + model, "my.yaml", with_model=True)
+    assert run.model.attention.num_global_tokens == 66
+    wider = model.replace("num_global", "window_size: 64, num_global")
+    with pytest.raises(ConfigError, match=r"attention\.window_size: 32 there, 64 here"):
+        parse_run(text + wider, "my.yaml", with_model=True)
+
+
 def test_adapters_find_weights_to_begin_with() -> None:
     run = parse(
         "model: {init_from: runs/there}\n"
@@ -261,7 +279,7 @@ FROM = "model: {init_from: runs/there}\n"
         ("model:\n  init_from: runs/there\n  num_layers: 6", "my.yaml:6: "
          "model.num_layers: 3 there, 6 here: model.init_from=runs/there takes the "
          "weights of that run's model, which these keys change. Remove them; only "
-         "dropout, initializer and pooler may differ"),
+         "dropout, initializer, pooler and which tokens are global may differ"),
         ("model: {init_from: runs/there, max_sequence_length: 256}", "my.yaml:4: "
          "model.max_sequence_length: 128 there, 256 here"),
         (FROM + "training: {steps: 5, init_from: runs/other}", "my.yaml:4: "

@@ -78,6 +78,13 @@ ATTENTIONS = {
     "global_window": GlobalWindowAttentionConfig(
         num_heads=4, window_size=128, num_global_tokens=8
     ),
+    # As many global tokens as the longest question, and more than half a window.
+    "global_question": GlobalWindowAttentionConfig(
+        num_heads=4,
+        window_size=64,
+        num_global_tokens=66,
+        global_tokens="first_segment",
+    ),
     "block_sparse": BlockSparseAttentionConfig(
         num_heads=4, block_size=32, num_random_blocks=2
     ),

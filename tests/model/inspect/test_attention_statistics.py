@@ -129,10 +129,14 @@ def sliding_window(sequence_info, causal):
 def global_window(sequence_info, causal):
     layer = GlobalWindowAttention(D, H, window_size=6, num_global_tokens=2, **OPTIONS)
     layer.block_size = 4
-    mask = same_document(sequence_info)
-    is_global = documents(sequence_info)[1] < 2
-    near = in_reach(layer, mask.shape[1]) | is_global[:, None] | is_global[..., None]
+    mask, some = same_document(sequence_info), are_global(sequence_info)
+    near = in_reach(layer, mask.shape[1]) | some[:, None] | some[..., None]
     return randomised(layer), mask & near
+
+
+def are_global(sequence_info) -> np.ndarray:
+    first = documents(sequence_info)[1] < 2
+    return first & (np.asarray(sequence_info.get("global_mask", 1)) != 0)
 
 
 def block_sparse(sequence_info, causal):
@@ -152,12 +156,24 @@ KINDS = [
 ]
 
 
+SEQUENCES = {
+    "padded": padded(30, 17, 1, to=31),
+    "left-padded": left_padded(30, 17, to=31),
+    # Two global tokens, one and none.
+    "questions": padded(30, 17, 5, to=31)
+    | {"global_mask": (np.arange(31) < [[2], [1], [0]]).astype("int32")},
+}
+
+
 @pytest.mark.parametrize(
-    "sequence_info",
-    [padded(30, 17, 1, to=31), left_padded(30, 17, to=31)],
-    ids=["padded", "left-padded"],
+    ("kind", "causal", "sequence_info"),
+    [
+        pytest.param(*kind, SEQUENCES[name], id=f"{kind[0].__name__}-{kind[1]}-{name}")
+        for kind in KINDS
+        for name in SEQUENCES
+        if name != "questions" or kind[0] is global_window
+    ],
 )
-@pytest.mark.parametrize(("kind", "causal"), KINDS)
 def test_against_numpy(kind, causal, sequence_info):
     layer, mask = kind(sequence_info, causal)
     inside = real(sequence_info)
@@ -170,8 +186,8 @@ def test_against_numpy(kind, causal, sequence_info):
     weights = dense_weights(layer, heads, mask)
     if kind is global_window:
         some = dense_weights(layer, globally(layer, x, sequence_info), mask)
-        is_global = documents(sequence_info)[1] < 2
-        weights = np.where(is_global[:, None, :, None], some, weights)
+        chosen = are_global(sequence_info)[:, None, :, None]
+        weights = np.where(chosen, some, weights)
     classes = token_classes(sequence_info)
     expected = expected_statistics(
         weights, mask, classes, threshold=0.05, distant=7, end=1

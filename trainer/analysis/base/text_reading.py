@@ -183,7 +183,7 @@ def find_frame(model: Model, tokenizer: Tokenizer) -> tuple[list[int], list[int]
 def make_row(token_ids: Sequence[int], model: Model) -> Row:
     """Returns the features of a text with its special tokens."""
     row = {"token_ids": np.array(token_ids, np.int32)}
-    if isinstance(model, EncoderConfig) and model.num_segments > 1:
+    if isinstance(model, EncoderConfig) and model.reads_segments:
         row["segment_ids"] = np.zeros_like(row["token_ids"])
     return row
 

@@ -60,6 +60,7 @@ def check_against_all_pairs(layer, sequence_info):
     index = np.arange(length)
     near = np.abs(index - index[:, None]) <= layer.window_size // 2
     is_global = documents(sequence_info)[1] < layer.num_global_tokens
+    is_global &= np.asarray(sequence_info.get("global_mask", 1)) != 0
 
     def expected(inputs):
         heads = layer.project(inputs, sequence_info.get("position_ids"))
@@ -95,11 +96,53 @@ def test_against_all_pairs(case):
     st.integers(1, 6),
     st.sampled_from([2, 4]),
     st.integers(1, 8),
+    st.none() | st.integers(0, 2**32 - 1),
 )
-def test_any_blocks_and_any_documents(lengths, block_size, window_size, tokens):
+def test_any_blocks_and_any_documents(lengths, block_size, window_size, tokens, seed):
+    """And any mask of the tokens that may be global."""
     layer = attention(window_size, tokens)
     layer.block_size = block_size
-    check_against_all_pairs(layer, packed(lengths, padding=2))
+    sequence_info = dict(packed(lengths, padding=2))
+    if seed is not None:
+        shape = np.shape(sequence_info["document_ids"])
+        mask = np.random.default_rng(seed).integers(0, 2, shape, dtype="int32")
+        sequence_info["global_mask"] = mask
+    check_against_all_pairs(layer, sequence_info)
+
+
+def first_segments(sequence_info, *lengths: int):
+    """Adds a mask of each document's first tokens, of a number of its own."""
+    ids, positions = documents(sequence_info)
+    numbers = np.array((0, *lengths))[np.minimum(ids, len(lengths))]
+    return {**sequence_info, "global_mask": (positions < numbers).astype("int32")}
+
+
+QUESTIONS = {
+    # Of blocks of 32: within one, over two, none at all, as many as there can be.
+    "padded": first_segments(padded(75, 130, to=130), 40),
+    "none": first_segments(padded(75, 130, to=130), 0),
+    "left-padded": first_segments(left_padded(75, 130, to=130), 33),
+    "packed": first_segments(
+        packed([40, 1, 70], [111], [32, 32, 32], padding=5), 12, 1, 40
+    ),
+}
+
+
+@pytest.mark.parametrize("name", others_thorough(QUESTIONS, ["padded", "packed"]))
+def test_questions_of_any_length_against_all_pairs(name):
+    check_against_all_pairs(attention(20, 40), QUESTIONS[name])
+
+
+def test_tokens_beyond_the_most_are_not_global():
+    """A mask that marks more is as one that marks the first of them."""
+    layer, x = attention(8, 3), floats(1, 60, D)
+    outputs = [
+        ops.convert_to_numpy(layer(x, first_segments(padded(60, to=60), number)))
+        for number in (3, 9, 60)
+    ]
+    plain = ops.convert_to_numpy(layer(x, padded(60, to=60)))
+    for other in outputs:
+        np.testing.assert_array_equal(other, plain)
 
 
 def test_a_wide_window_is_full_attention():

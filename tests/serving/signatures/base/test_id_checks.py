@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from transbeam.configs.schema.attention import GlobalWindowAttentionConfig
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.serving.base.graph_errors import plain_message
 from transbeam.serving.signatures.base.id_checks import check_ids
@@ -16,10 +17,10 @@ TWO = {"encoder_token_ids": [[1]], "decoder_token_ids": [[1, 2]]}
 MASKED = {"token_ids": [[1, 2], [3, 4]], "masked_positions": [[0, 1, 1], [1, 0, 0]]}
 
 
-def ask(inputs):
+def ask(inputs, model=MODEL):
     specs = [ids_spec(name, *[None] * np.ndim(v)) for name, v in inputs.items()]
     plain = Endpoint(lambda *given: {"count": tf.size(given[0])}, specs)
-    asked = check_ids({"ask": plain}, MODEL, VOCABULARY)["ask"]
+    asked = check_ids({"ask": plain}, model, VOCABULARY)["ask"]
     assert asked.inputs == specs
     run = tf.function(asked.function, input_signature=specs)
     values = [tf.constant(value, tf.int32) for value in inputs.values()]
@@ -79,6 +80,17 @@ def test_ids_that_the_model_has_not(inputs, message):
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         ask(inputs)
     assert plain_message(caught.value.message) == message
+
+
+def test_segments_without_vectors_tell_global_tokens():
+    """The model has no table of segments, and reads which of two a token is in."""
+    model = EncoderConfig(
+        max_sequence_length=4,
+        attention=GlobalWindowAttentionConfig(global_tokens="first_segment"),
+    )
+    assert ask(ONE, model) == 3
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected 0 to 1"):
+        ask({**ONE, "segment_ids": [[0, 2, 0]]}, model)
 
 
 def test_signatures_of_texts_stay_as_they_are():
