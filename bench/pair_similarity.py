@@ -1,4 +1,4 @@
-"""How well the similarity of vectors tells paraphrases from other pairs: AUC on MRPC.
+"""Paraphrases told from other pairs by the similarity of vectors: AUC on MRPC.
 
     python -m bench.pair_similarity RUN... [--pairs msr_paraphrase_test.txt.gz]
 

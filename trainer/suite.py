@@ -99,8 +99,8 @@ def suite(file: Path, options: SuiteOptions, console: Console) -> dict[str, Any]
             failed, all other rows are finished, and the page lists all rows.
         KeyboardInterrupt: The user stopped the suite.
     """
-    begun = () if options.init is None else (f"model.init_from={options.init}",)
-    plan = load_suite(file, (*options.overrides, *begun))
+    initial = () if options.init is None else (f"model.init_from={options.init}",)
+    plan = load_suite(file, (*options.overrides, *initial))
     named = plan.name if options.init is None else f"{plan.name}-{options.init.name}"
     folder = options.folder or Path("runs", named)
     missing = {row.name: list(_missing(row)) for row in plan.rows}
