@@ -113,7 +113,7 @@ def _evaluate(context: TaskContext, tasks: TaskFileConfig) -> Iterator[TaskResul
 
 
 def _check_objective(config: RunConfig, tasks: TaskFileConfig) -> None:
-    """Checks that the model goes on with texts, and for perplexities not both ways."""
+    """Checks that the model continues texts, and for perplexities that it is causal."""
     objective = config.objective
     known = CausalConfig | PrefixConfig | CompletionConfig | DialogueConfig
     if not isinstance(objective, known):

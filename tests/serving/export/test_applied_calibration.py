@@ -125,7 +125,7 @@ def test_a_kind_without_classes_is_refused() -> None:
 
 
 def applied(run_folder: Path, config, **fitted):
-    """What an export of a run applies of fitted numbers."""
+    """Fitted numbers that an export of a run applies."""
     calibration = Calibration(weights_sha256="w", records_sha256="", **fitted)
     write_calibration(run_calibration(run_folder), calibration)
     return find_applied_calibration(config, run_folder, "w", "transbeam evaluate a")
