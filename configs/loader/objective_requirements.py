@@ -102,7 +102,7 @@ def source_fields(source: SingleSource) -> tuple[str, ...]:
             return tuple(
                 name
                 for name, column in columns.items()
-                if column not in (None, ()) and name not in _NO_FIELDS
+                if column is not None and name not in _NO_FIELDS
             )
     assert_never(source)
 

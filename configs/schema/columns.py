@@ -68,7 +68,7 @@ class ColumnsConfig:
     or `from` and `value` (ShareGPT). The text is then that of all messages.
     """
 
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] | None = None
     """Columns or templates of the answers from which a question lets choose, in their
     order; or one column that holds all of them as a list. Read by the tasks of
     `transbeam evaluate --tasks` alone.
@@ -79,7 +79,7 @@ class ColumnsConfig:
             value = getattr(self, key)
             if value is not None:
                 _check_column(key, value)
-        for value in self.choices:
+        for value in self.choices or ():
             _check_column("choices", value)
         if self.label_names is not None:
             _check_label_names(self.label_names, self.label)
@@ -108,7 +108,9 @@ class ColumnsConfig:
             self.target_text,
         )
         in_texts = [
-            columns_in(value) for value in (*texts, *self.choices) if value is not None
+            columns_in(value)
+            for value in (*texts, *(self.choices or ()))
+            if value is not None
         ]
         others = (self.words, self.label, self.tags, self.messages, self.references)
         whole = [name for name in others if name is not None] + [*(self.where or ())]

@@ -26,6 +26,16 @@ grid:
 """
 
 
+SUITE = """
+name: rows
+rows:
+  - name: one
+    base: small.yaml
+    run: {training: {steps: 2}}
+    scores: {accuracy: validation.accuracy}
+"""
+
+
 @dataclass(frozen=True)
 class Row:
     """A command on the small run.
@@ -70,6 +80,7 @@ ROWS = [
         makes="runs/small/analysis/report.html",
     ),
     Row("sweep sweep.yaml", makes="runs/one/sweep.html", trains=True),
+    Row("suite suite.yaml", makes="runs/rows/suite.html", trains=True),
     Row(
         "import published",
         makes="runs/published/imported/weights.safetensors",
@@ -113,6 +124,7 @@ def folder(tmp_path: Path) -> Path:
     """A copy of the small run, and what some commands need beside it."""
     folder = copy_of(small_run(), tmp_path / "copy")
     (folder / "sweep.yaml").write_text(SWEEP, "utf-8")
+    (folder / "suite.yaml").write_text(SUITE, "utf-8")
     (folder / "few.txt").write_text("the model reads\n", "utf-8")
     write_bert(folder / "published", "bert")
     return folder

@@ -213,7 +213,7 @@ def rows_of_guide(title: str) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("title", "key", "count"),
     [
-        ("Sources", "data.source", 17),
+        ("Sources", "data.source", 18),
         ("Tokenizers", "tokenizer", 4),
         ("Objectives", "objective", 19),
     ],

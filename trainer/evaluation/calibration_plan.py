@@ -14,6 +14,7 @@ from transbeam.configs.loader.calibration_file import (
 from transbeam.trainer.calibration.class_logits import ClassLogits
 from transbeam.trainer.calibration.split_calibration import Temperature
 from transbeam.trainer.calibration.temperature import fit_temperature
+from transbeam.trainer.evaluation.run_model import RunModel
 
 _ON_TRAINING = (
     "it would be fitted to training records, on which a model is better than on others"
@@ -53,13 +54,13 @@ class CalibrationPlan:
 
 
 def plan_calibration(
-    invocation: Invocation, weights: Path, *, on_test: bool, has_validation: bool
+    invocation: Invocation, model: RunModel, *, on_test: bool, has_validation: bool
 ) -> CalibrationPlan:
     """Plans the calibration of an evaluation of a run's own model.
 
     Args:
         invocation: The command.
-        weights: The file with the model's weights.
+        model: The files of the model.
         on_test: True if a test set is evaluated.
         has_validation: False if there are no records but those of the training.
 
@@ -76,9 +77,11 @@ def plan_calibration(
         invocation.command("evaluate"),
     )
     known = read_calibration(path, f"Fit it again: {command}")
-    if known is None:
+    if known is None and model.is_imported:
+        note = ""  # mostly there is no validation split
+    elif known is None:
         note = f"fit one on the validation split first: {command}"
-    elif known.weights_sha256 != hash_file(weights):
+    elif known.weights_sha256 != hash_file(model.weights):
         known, note = None, f"that in {path} is of other weights; fit it: {command}"
     else:
         note = ""

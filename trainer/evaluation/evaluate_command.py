@@ -112,9 +112,10 @@ def evaluate_run(
         with those of each named part of a mixture; and `left_out`, the
         number of a test set's documents that are in no record, by reason. For a test
         set also `unread` bytes and files, `noted`, `encodings` and
-        `dropped_in_sentences`. For an export also `run_scores`, the scores of the run's
-        own model on the same records, and `differences` from them; both are None if
-        that model has not been evaluated.
+        `dropped_in_sentences`. For models with classes `calibration`, and for label
+        sets and questions `thresholds`, both with scores before and after. For an
+        export also `run_scores`, the scores of the run's own model on the same records,
+        and `differences` from them; both are None if that model has not been evaluated.
 
     Raises:
         UserError: The model is missing, damaged or cannot be evaluated, or the test set
@@ -166,7 +167,7 @@ def evaluate_run(
     else:
         plan = plan_calibration(
             invocation,
-            run_model.weights,
+            run_model,
             on_test=on_test,
             has_validation=evaluated.manifest.has_validation,
         )

@@ -276,8 +276,10 @@ def _each(
     return tuple(_text(value, name).split())
 
 
-def _choices(row: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
+def _choices(row: Mapping[str, Any], names: Sequence[str] | None) -> tuple[str, ...]:
     """Returns the choices of a question: of several columns, or of a list in one."""
+    if names is None:
+        return ()
     if len(names) == 1 and not is_template(names[0]):
         (name,) = names
         value = _value(row, name)

@@ -32,7 +32,9 @@ from transbeam.serving.signatures.pooled import PooledTask
 from transbeam.serving.signatures.task_factory import make_signature_task
 
 T = 2.5
-APPLIED = AppliedCalibration(T, Calibration(weights_sha256="a", records_sha256="b"))
+APPLIED = AppliedCalibration(
+    T, source=Calibration(weights_sha256="a", records_sha256="b")
+)
 LABELS = ("O", "B-x", "I-x")
 TEXT = "a tensor of the same shape"
 

@@ -18,6 +18,7 @@ from transbeam.trainer.evaluation.calibration_plan import (
     CalibrationPlan,
     plan_calibration,
 )
+from transbeam.trainer.evaluation.run_model import RunModel
 
 LOGITS = ClassLogits(
     np.array([[2, 0]] * 3, np.float32), np.array([0, 0, 1]), np.arange(3), 3
@@ -31,7 +32,13 @@ def weights(tmp_path: Path) -> Path:
     return path
 
 
-def plan(weights: Path, *, on_test: bool, has_validation: bool = True):
+def plan(
+    weights: Path,
+    *,
+    on_test: bool,
+    has_validation: bool = True,
+    is_imported: bool = False,
+):
     invocation = Invocation(
         config=None,  # type: ignore[arg-type]
         config_file=Path("a.yaml"),
@@ -40,8 +47,9 @@ def plan(weights: Path, *, on_test: bool, has_validation: bool = True):
         console=Console(),
         workers=1,
     )
+    model = RunModel(None, weights, weights.parent, "", is_imported)  # type: ignore[arg-type]
     return plan_calibration(
-        invocation, weights, on_test=on_test, has_validation=has_validation
+        invocation, model, on_test=on_test, has_validation=has_validation
     )
 
 
@@ -79,6 +87,8 @@ def test_other_weights_or_no_evaluation_are_named(weights: Path) -> None:
     missing = plan(weights, on_test=True).temperature(LOGITS)
     assert missing.value is None
     assert "first: transbeam evaluate a.yaml" in missing.note
+    imported = plan(weights, on_test=True, is_imported=True)
+    assert imported.temperature(LOGITS).note == ""
     store(weights, 7.0)
     weights.write_bytes(b"2")
     stale = plan(weights, on_test=True).temperature(LOGITS)

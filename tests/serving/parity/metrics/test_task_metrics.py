@@ -30,6 +30,7 @@ from transbeam.configs.schema.objectives.supervised import (
     TokenClassificationConfig,
 )
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
+from transbeam.serving.base.applied_calibration import NOT_CALIBRATED
 from transbeam.serving.parity.base.parity_checks import log_softmax
 from transbeam.serving.parity.export_parity import check_metric
 from transbeam.serving.parity.metrics import perplexity
@@ -49,7 +50,8 @@ from transbeam.serving.parity.metrics.validation_examples import (
 def toy(**tolerance):
     """The parts of a trained model that a metric needs."""
     export = replace(TINY.export, tolerance=replace(TINY.export.tolerance, **tolerance))
-    return SimpleNamespace(config=replace(TINY, export=export))
+    config = replace(TINY, export=export)
+    return SimpleNamespace(config=config, calibration=NOT_CALIBRATED)
 
 
 class Answers:
@@ -238,6 +240,7 @@ def of_kind(trained, objective, segments=False):
             export=replace(trained.config.export, examples=()),
         ),
         tokenizer=trained.tokenizer,
+        calibration=NOT_CALIBRATED,
         model=SimpleNamespace(input=dict.fromkeys(names)),
     )
 
