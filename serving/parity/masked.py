@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -90,7 +91,7 @@ class MaskedParityChecker:
         fills = _fills_difference(
             ask("serving_default", texts), self.pieces, self.expected
         )
-        rounds = np.full(self.size, _ITERATIONS, np.int32)
+        rounds: Any = [_ITERATIONS] * self.size
         refined = ask("refine", {**texts, "iterations": rounds})
         embedding = ask("embed", texts)["embedding"]
         vectors = embedding - [one.embedding for one in self.expected]
