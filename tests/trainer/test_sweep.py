@@ -281,7 +281,7 @@ def marked(page: str, color: str) -> list[tuple[float, float]]:
 
 
 def test_the_page_shows_the_validations_of_the_runs(tmp_path, processes) -> None:
-    page = Path(run(tmp_path)["page"]).read_text("utf-8")
+    page = Path(run(tmp_path)["page"]).read_text("utf-8").partition("</svg>")[0]
     losses = np.array([0.318, 0.319, 0.638, 0.639])
     heights = [y for color in COLORS[:4] for _, y in marked(page, color)]
     assert len(heights) == 4
@@ -291,7 +291,7 @@ def test_the_page_shows_the_validations_of_the_runs(tmp_path, processes) -> None
 
     shutil.rmtree(tmp_path / "runs")
     processes.validations = 3
-    page = Path(run(tmp_path)["page"]).read_text("utf-8")
+    page = Path(run(tmp_path)["page"]).read_text("utf-8").partition("</svg>")[0]
     assert [len(marked(page, color)) for color in COLORS[:5]] == [3, 3, 3, 3, 0]
     (x0, y0), (x1, y1), (x2, y2) = marked(page, COLORS[0])
     assert x1 - x0 == pytest.approx(x2 - x1)  # steps 10, 20 and 30

@@ -184,8 +184,8 @@ def test_trains_on_from_there_and_needs_it_no_more(run, trained, capsys) -> None
 def test_ends_with_the_best_weights(run, monkeypatch) -> None:
     losses = iter([5.0, 1.0, 3.0])
     monkeypatch.setattr(
-        "transbeam.trainer.run.means",
-        lambda _: EvaluationMetrics(next(losses), 0.0, {}),
+        "transbeam.trainer.run.validate",
+        lambda *_: EvaluationMetrics(next(losses), 0.0, {}),
     )
     invocation = run(
         "training.final_weights=best",
