@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from transbeam.configs.schema.training import TrainingConfig
@@ -173,6 +174,11 @@ class UpdateRule:
         self.state = state
         self.clip_norm = config.clip_norm
         self.ema_decay = config.ema_decay
+        # (parts, weights): 1 where a weight is of a part.
+        parts = state.parts.values()
+        self._membership = np.zeros((len(parts), sum(map(len, parts))), np.float32)
+        for row, of in enumerate(parts):
+            self._membership[row, list(of)] = 1.0
 
     def finish(self, gradients: Sequence[Any]) -> tuple[list[Any], dict[str, Any], Any]:
         """Unscales and clips gradients; those of pruned numbers become zero.
@@ -185,10 +191,14 @@ class UpdateRule:
         if self.state.scales:
             gradients = [gradient * scale for gradient in gradients]
         gradients = self.state.mask_gradients(gradients)
-        squares = [ops.sum(ops.square(ops.cast(g, "float32"))) for g in gradients]
-        norm = ops.sqrt(sum(squares[1:], squares[0]))
-        by_part = [sum(squares[i] for i in of) for of in self.state.parts.values()]
-        norms = {"gradient_norm": norm, "gradient_norms": ops.sqrt(ops.stack(by_part))}
+        # One sum over a stack: additions one by one are put in another order by graph
+        # optimizers, which may differ between the processes of a resumed training.
+        squares = ops.stack(
+            [ops.sum(ops.square(ops.cast(g, "float32"))) for g in gradients]
+        )
+        norm = ops.sqrt(ops.sum(squares))
+        by_part = ops.sum(self._membership * squares, axis=1)
+        norms = {"gradient_norm": norm, "gradient_norms": ops.sqrt(by_part)}
         if self.clip_norm is not None:
             factor = ops.minimum(1.0, self.clip_norm / ops.maximum(norm, 1e-30))
             gradients = [g * ops.cast(factor, g.dtype) for g in gradients]
