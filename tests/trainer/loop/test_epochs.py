@@ -15,8 +15,8 @@ from transbeam.pipeline.records.manifest import Manifest
 from transbeam.serving.base.trained_run import training_record
 from transbeam.trainer.evaluation.run_model import find_run_model
 from transbeam.trainer.loop.metrics_log import TrainingLog
+from transbeam.trainer.planned_runs import PlannedRun, is_trained
 from transbeam.trainer.run import train
-from transbeam.trainer.sweep import Point, _is_finished
 
 # Five steps of four, if the records are as many as the tests assert.
 EPOCHS, STEPS = "training.epochs=0.05", "training.steps=5"
@@ -85,8 +85,9 @@ def test_what_uses_a_model_counts_the_same_steps(trained, manifest, capsys) -> N
     ):
         with pytest.raises(Exception, match=r"training.steps: 4 there, 5 here"):
             using()
-    assert _is_finished(Point(folder, (), (SAME,), same.config))
-    assert not _is_finished(Point(folder, (), (OTHER,), other.config))
+    assert is_trained(PlannedRun(folder, same.config_file, (SAME,), same.config))
+    other_run = PlannedRun(folder, other.config_file, (OTHER,), other.config)
+    assert not is_trained(other_run)
     for override, differing in ((SAME, False), (OTHER, True)):
         words = ["check", str(same.config_file), "--set", override, "--json"]
         assert check([*words, "--run", str(folder)]) == 0
