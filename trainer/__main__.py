@@ -198,6 +198,17 @@ def _cost(arguments: CostArguments) -> dict[str, Any]:
 
 COMMANDS = (
     Command(
+        name="cost",
+        run=_cost,
+        summary="count a model's weights, FLOPs and memory, or measure them",
+        description="Computes the cost of a run's model without building it: weights "
+        "by part, FLOPs of the forward and backward pass, memory in training and "
+        "generation, and the FLOPs of attention by length. --budget says what a number "
+        "of FLOPs buys. --measure times the model, and models like it of other sizes.",
+        epilog="example: transbeam cost my.yaml --measure length,batch --picture "
+        "cost.svg",
+    ),
+    Command(
         name="train",
         run=_train,
         summary="train the model on the records",
@@ -277,17 +288,6 @@ COMMANDS = (
         "training.",
         epilog="example: transbeam prune runs/bert --run runs/small --heads 6 "
         "--intermediate 768",
-    ),
-    Command(
-        name="cost",
-        run=_cost,
-        summary="count a model's weights, FLOPs and memory, or measure them",
-        description="Computes the cost of a run's model without building it: weights "
-        "by part, FLOPs of the forward and backward pass, memory in training and "
-        "generation, and the FLOPs of attention by length. --budget says what a number "
-        "of FLOPs buys. --measure times the model, and models like it of other sizes.",
-        epilog="example: transbeam cost my.yaml --measure length,batch --picture "
-        "cost.svg",
     ),
 )
 

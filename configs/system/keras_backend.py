@@ -19,7 +19,7 @@ from transbeam.configs.base.errors import ConfigError
 TENSORFLOW = "tensorflow"
 # Backends that trainings run on, and how to install them.
 _TRAINING = {TENSORFLOW: "tensorflow", "jax": "transbeam[jax]"}
-_ANY = frozenset({"run", "train", "evaluate", "sweep", "import", "trim"})
+_ANY = frozenset({"run", "train", "evaluate", "sweep", "suite", "import", "trim"})
 _ON_TENSORFLOW = frozenset(
     {
         "analyze",

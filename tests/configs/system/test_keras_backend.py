@@ -18,7 +18,7 @@ from transbeam.configs.system.keras_backend import (
 
 COMMANDS = [*command_line.ROOMS, "run"]
 WITHOUT = {"explain", "cost"}
-EITHER = {"run", "train", "evaluate", "sweep", "import", "trim"}
+EITHER = {"run", "train", "evaluate", "sweep", "suite", "import", "trim"}
 
 
 def anything(name: str) -> bool:

@@ -11,7 +11,7 @@ from transbeam.trainer.analysis.interventions.ablation import (
     measure_changes,
 )
 from transbeam.trainer.base.training_stage import build_trainable
-from transbeam.trainer.evaluation.evaluation_loop import means, on_host, sums_over
+from transbeam.trainer.evaluation.evaluation_loop import on_host, validate
 from transbeam.trainer.input.batches import validation_batches
 from transbeam.trainer.input.dynamic_masking import dynamic_masking
 from transbeam.trainer.objectives.losses import make_loss
@@ -44,7 +44,7 @@ def loss_without(masked, records, layer: str, head: int) -> float:
         records, 8, masking=dynamic_masking(masked.config, records.folder)
     )
     forward = build_evaluation(model, make_loss(masked.config))
-    return means(sums_over(forward, on_host(data.take(2)))).loss
+    return validate(forward, (), on_host(data.take(2))).loss
 
 
 def test_every_part_has_a_row(part):
