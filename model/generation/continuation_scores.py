@@ -49,7 +49,7 @@ def continuation_scores(
     ...     DecodeFunctions(prefill, step), one, one, ops.array([0, 0]),
     ...     ops.array([[0, 1], [1, 0]]), ops.array([[1, 1], [1, 0]]),
     ... )
-    >>> [[round(x, 4) for x in row] for row in ops.exp(scores).numpy().tolist()]
+    >>> ops.convert_to_numpy(ops.exp(scores)).round(4).tolist()
     [[0.25, 0.5], [0.75, 1.0]]
     """
     steps = steps.begin() if steps.begin else steps

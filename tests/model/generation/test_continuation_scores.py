@@ -76,7 +76,7 @@ def small():
 _TOKENS = st.integers(1, VOCABULARY_SIZE - 1)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     st.lists(
         st.tuples(

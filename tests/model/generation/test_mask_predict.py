@@ -70,7 +70,7 @@ _ROWS = st.lists(
 ALLOWED = np.array([False, *[True] * 7, False, False])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(_ROWS, st.lists(st.integers(1, 6), min_size=3, max_size=3))
 def test_each_text_is_refined_as_alone(rows, iterations):
     rounds = iterations[: len(rows)]
