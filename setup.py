@@ -25,6 +25,7 @@ setup(
         "transbeam.pipeline.pages": ["templates/*"],
         "transbeam.trainer.analysis.base": ["templates/*"],
         "transbeam.trainer.evaluation": ["templates/*"],
+        "transbeam.trainer.explanation": ["templates/*"],
         "transbeam.trainer.pages": ["templates/*"],
         "transbeam.trainer.tasks": ["templates/*"],
         "transbeam.serving.deploy": ["templates/*", "templates/*/*"],

@@ -31,6 +31,8 @@ from transbeam.trainer.arguments import (
 from transbeam.trainer.distribution.process_info import find_rank, require_one_process
 from transbeam.trainer.distribution.rendezvous import SECONDS
 from transbeam.trainer.distribution.rendezvous_sides import open_rendezvous
+from transbeam.trainer.explanation.explain_arguments import ExplainArguments
+from transbeam.trainer.explanation.explain_command import explain_or_draw
 from transbeam.trainer.measurement.cost_arguments import CostArguments
 from transbeam.trainer.measurement.cost_command import count_and_measure
 
@@ -196,7 +198,21 @@ def _cost(arguments: CostArguments) -> dict[str, Any]:
     return count_and_measure(arguments)
 
 
+def _explain(arguments: ExplainArguments) -> dict[str, Any]:
+    return explain_or_draw(arguments)
+
+
 COMMANDS = (
+    Command(
+        name="explain",
+        run=_explain,
+        summary="list the keys of a configuration, or draw what they do",
+        description="Lists the keys with their defaults, ranges and meanings. With "
+        "--page, draws the kinds of a key (model.position, model.attention, "
+        "training.schedule), or of a run its positions, attention masks, learning rate "
+        "and parameters.",
+        epilog="example: transbeam explain configs/demo.yaml --page demo.html",
+    ),
     Command(
         name="cost",
         run=_cost,

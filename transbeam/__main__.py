@@ -70,6 +70,7 @@ from a preset (`model: {{preset: bert_base}}`) or from a run, with its weights
 
   transbeam explain                         every key with its default and meaning
   transbeam explain model.position          one part of it
+  transbeam explain my.yaml --page my.html  pictures of positions, masks, rates
   transbeam check my.yaml                   check it, and summarize what it needs
   transbeam cost my.yaml                    weights, FLOPs and memory of its model
   transbeam cost my.yaml --measure          and its time here, against its sizes
@@ -113,7 +114,7 @@ earlier results are kept in runs/NAME/superseded.
 """
 
 ROOMS = {
-    "explain": "configs",
+    "explain": "trainer",
     "check": "model",
     "cost": "trainer",
     "data": "pipeline",

@@ -9,7 +9,12 @@ from transbeam.configs.schema.block import (
     GlorotInitializerConfig,
     NormalInitializerConfig,
 )
-from transbeam.configs.schema.model import StackConfig
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    Model,
+    Seq2SeqModelConfig,
+    StackConfig,
+)
 from transbeam.model.base.initializers import derive_seed
 
 
@@ -97,6 +102,41 @@ class StackSpec:
                 return _normal(self.config.table_dim**-0.5, truncated=False)
             case NormalInitializerConfig():
                 return self.kernel_initializer
+
+
+def stack_specs(config: Model, seed: int | None = 0) -> dict[str, StackSpec]:
+    """Returns the specs of a model's stacks: `encoder`, `decoder`, or both.
+
+    Args:
+        config: The `model` section of a run.
+        seed: The model's seed.
+
+    Example:
+    >>> specs = stack_specs(Seq2SeqModelConfig(num_layers=2, num_decoder_layers=3))
+    >>> [(name, spec.num_layers, spec.causal) for name, spec in specs.items()]
+    [('encoder', 2, False), ('decoder', 3, True)]
+    """
+    causal = isinstance(config, DecoderConfig)
+    first = StackSpec(
+        config=config,
+        attention=config.attention,
+        num_layers=config.num_layers,
+        causal=causal,
+        seed=seed,
+    )
+    if not isinstance(config, Seq2SeqModelConfig):
+        return {"decoder" if causal else "encoder": first}
+    second = replace(
+        first,
+        attention=config.decoder_attention or config.attention,
+        num_layers=config.decoder_layers,
+        causal=True,
+        cross=True,
+    )
+    return {
+        "encoder": replace(first, prefix="encoder_"),
+        "decoder": replace(second, prefix="decoder_"),
+    }
 
 
 def _normal(stddev: float, truncated: bool) -> keras.initializers.Initializer:

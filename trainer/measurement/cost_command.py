@@ -8,6 +8,7 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.system.keras_backend import take_backend
 from transbeam.model.cost.budget_text import describe_budget
 from transbeam.model.cost.compute_budget import (
     describe_model,
@@ -77,6 +78,7 @@ def _measure(
     from transbeam.trainer.measurement.measurement import measure_cost
     from transbeam.trainer.measurement.measurement_text import describe_measurement
 
+    take_backend("train")  # for the processes that build and train models
     measured = measure_cost(run, size, arguments.axes, console, rounds=arguments.rounds)
     if not arguments.json:
         console.show(describe_measurement(measured))

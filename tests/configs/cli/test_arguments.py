@@ -15,7 +15,6 @@ from types import SimpleNamespace
 import pytest
 
 from transbeam import __main__ as command_line
-from transbeam.configs.__main__ import main as configs_main
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
 from transbeam.configs.base.reflection import plain
 from transbeam.configs.base.version import VERSION
@@ -39,6 +38,7 @@ from transbeam.configs.schema.objectives.traits import TRAITS
 from transbeam.model.__main__ import main as check_main
 from transbeam.serving import __main__ as serving_main
 from transbeam.serving.predict.command import PredictArguments
+from transbeam.trainer.__main__ import main as explain_main
 
 REPOSITORY = Path(__file__).parents[3]
 DEMO = str(REPOSITORY / "configs" / "demo.yaml")
@@ -201,11 +201,11 @@ def test_check_of_a_wrong_file(tmp_path, capsys):
 
 
 def test_explain_from_the_command_line(capsys):
-    assert configs_main(["explain", "model.dropout"]) == 0
+    assert explain_main(["explain", "model.dropout"]) == 0
     assert capsys.readouterr().out.startswith("model.dropout: 0.1  Dropout after")
-    assert configs_main(["explain", "model.dropout", "--json"]) == 0
+    assert explain_main(["explain", "model.dropout", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["maximum"] == 0.99
-    assert configs_main(["explain", "model.droput"]) == 2
+    assert explain_main(["explain", "model.droput"]) == 2
     assert "Did you mean 'model.dropout'?" in capsys.readouterr().err
 
 
