@@ -1,12 +1,14 @@
 """Paraphrases told from other pairs by the similarity of vectors: AUC on MRPC.
 
-    python -m bench.pair_similarity RUN... [--pairs msr_paraphrase_test.txt.gz]
+    python -m bench.pair_similarity RUN... [--dev]
 
 `RUN` is the folder of a trained or imported run whose model is an encoder, such as
 `runs/minilm` and `runs/tasks_mrpc_vectors`. A vector is the mean over a text's tokens.
 The area under the ROC curve is the share of pairs of one paraphrase and one other pair
 of which the paraphrase is the more similar. Intervals of 95% by the bootstrap over
-pairs; of two runs, also of their difference on the same resamples.
+pairs; of two runs, also of their difference on the same resamples. The pairs are those
+of MRPC's test set or, with `--dev`, of the validation source of
+`configs/tasks/mrpc_vectors.yaml`, by which to choose a recipe.
 """
 
 import argparse
@@ -23,7 +25,9 @@ import numpy as np  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 
 from bench.pairs import heading, row  # noqa: E402
+from bench.task_baselines import documents  # noqa: E402
 from transbeam.configs.loader.model_files import find_model_files  # noqa: E402
+from transbeam.configs.loader.yaml_config import load_run  # noqa: E402
 from transbeam.configs.schema.model import EncoderConfig, PoolerConfig  # noqa: E402
 from transbeam.model.build import build_embedder  # noqa: E402
 from transbeam.model.weights.safetensors_store import (  # noqa: E402
@@ -36,6 +40,9 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (  # noqa: E402
 from transbeam.trainer.base.warm_start import find_origin  # noqa: E402
 
 Floats = NDArray[np.float64]
+Pair = tuple[bool, str, str]
+TEST = Path("corpus/mrpc/msr_paraphrase_test.txt.gz")
+VECTORS = Path(__file__).parents[1] / "configs/tasks/mrpc_vectors.yaml"
 _MEAN = PoolerConfig(kind="mean")
 _RESAMPLES = 1000
 
@@ -44,11 +51,11 @@ def main() -> None:
     """Prints a row for each run."""
     parser = argparse.ArgumentParser(prog="bench.pair_similarity", description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path)
-    parser.add_argument(
-        "--pairs", type=Path, default=Path("corpus/mrpc/msr_paraphrase_test.txt.gz")
-    )
+    parser.add_argument("--dev", action="store_true")
     arguments = parser.parse_args()
-    labels, first, second = read_pairs(arguments.pairs)
+    pairs = dev_pairs() if arguments.dev else test_pairs(TEST)
+    labels = np.array([label for label, _, _ in pairs])
+    first, second = ([pair[n] for pair in pairs] for n in (1, 2))
     print(heading(f"{len(labels):,} pairs", "AUC", "above the first"))
     draws = np.random.default_rng(1).integers(0, len(labels), (_RESAMPLES, len(labels)))
     found: list[Floats] = []
@@ -80,15 +87,24 @@ def auc(scores: Floats, labels: NDArray[np.bool_]) -> float:
     return float(below / (positive * (len(labels) - positive)))
 
 
-def read_pairs(path: Path) -> tuple[NDArray[np.bool_], list[str], list[str]]:
-    """Labels and both texts of MRPC's pairs."""
+def test_pairs(path: Path) -> list[Pair]:
+    """The pairs of a file of MRPC, in which whether they say the same comes first."""
     with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as stream:
-        rows = list(
-            csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE, strict=True)
+        rows = csv.DictReader(
+            stream, delimiter="\t", quoting=csv.QUOTE_NONE, strict=True
         )
-    labels = np.array([pair["Quality"] == "1" for pair in rows])
-    first, second = ([pair[f"#{n} String"] for pair in rows] for n in (1, 2))
-    return labels, first, second
+        return [(r["Quality"] == "1", r["#1 String"], r["#2 String"]) for r in rows]
+
+
+def dev_pairs() -> list[Pair]:
+    """The dev pairs; those of label 0 are a text and its hard negative."""
+    config = load_run(VECTORS, ["model.init_from=null", "tokenizer={kind: byte_bpe}"])
+    return [
+        (False, document.text, document.negative_text)
+        if document.negative_text
+        else (True, document.text, document.second_text)
+        for _, document in documents(config.data.validation_source)
+    ]
 
 
 def embed(run: Path, texts: list[str], length: int = 128) -> Floats:

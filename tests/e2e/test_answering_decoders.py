@@ -1,0 +1,135 @@
+"""Decoders that learn to answer with adapters, and from a teacher."""
+
+import json
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.e2e.cases import finished
+from tests.e2e.test_training import MODEL, TRAINING
+from tests.harness.stages import copy_of
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.model.weights.assign import assign, variables_by_path
+from transbeam.model.weights.safetensors_store import save_weights_by_path
+from transbeam.pipeline.records.manifest import read_manifest
+from transbeam.serving.base.trained_run import load_trained
+from transbeam.trainer.base.training_stage import build_trainable
+from transbeam.trainer.input.batches import training_batches
+from transbeam.trainer.run import train
+
+FILE = MODEL.format(kind="decoder") + TRAINING.replace("steps: 11", "steps: 4")
+NO_DROPOUT = ("model.dropout=0", "model.attention.dropout=0")
+
+
+@contextmanager
+def eager_functions() -> Iterator[None]:
+    """Graphs take longer to trace than a few steps of a small model to compute."""
+    tf.config.run_functions_eagerly(True)
+    try:
+        with warnings.catch_warnings():
+            # Those of tf.data stay graphs.
+            warnings.filterwarnings("ignore", "Even though the .tf.config")
+            yield
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture(scope="module", params=["completion", "dialogue"])
+def taught(request, tmp_path_factory) -> Invocation:
+    """A finished training on answers; it is not to be changed."""
+    made = finished(request.param)
+    folder = tmp_path_factory.mktemp("answering")
+    file = folder / f"{request.param}.yaml"
+    file.write_text(made.config_file.read_text("utf-8") + FILE, "utf-8")
+    copy_of(made.run_folder, folder / "taught")
+    given = replace(made, config_file=file, run_folder=folder / "taught")
+    run = replace(given, config=load_run(file))
+    with eager_functions():
+        train(run)
+    return run
+
+
+def trained(taught: Invocation, folder: Path, *overrides: str) -> Invocation:
+    """Another training on the same records."""
+    copy_of(taught.run_folder, folder)
+    shutil.rmtree(folder / "training")
+    config = load_run(taught.config_file, overrides)
+    run = replace(taught, run_folder=folder, overrides=overrides, config=config)
+    with eager_functions():
+        train(run)
+    return run
+
+
+def weights(run: Invocation) -> dict[str, np.ndarray]:
+    model = load_trained(run.run_folder).model
+    return {path: w.numpy() for path, w in variables_by_path(model).items()}
+
+
+def test_adapters(taught, tmp_path: Path) -> None:
+    before = weights(taught)
+    start = tmp_path / "weights.safetensors"
+    save_weights_by_path(start, before.items())
+    run = trained(
+        taught,
+        tmp_path / "run",
+        f"training.initial_weights={start}",
+        "training.adaptation={kind: lora, rank: 2, also_trained: []}",
+    )
+    after = weights(run)
+    attention = "decoder_layer_0/self_attention"
+    changed = {path for path in before if np.any(before[path] != after[path])}
+    assert changed == {f"{attention}/{name}/kernel" for name in ("query", "value")}
+    for path in changed:
+        assert np.linalg.matrix_rank(after[path] - before[path], tol=1e-6) == 2
+
+
+def test_a_teacher(taught, tmp_path: Path) -> None:
+    """The teacher is asked where the student learns: at answers alone."""
+    told = f"{{teacher: {taught.run_folder}, layers: [], cosine_weight: 0}}"
+    run = trained(
+        taught, tmp_path / "run", f"training.distillation={told}", *NO_DROPOUT
+    )
+    lines = (run.run_folder / "training/metrics.jsonl").read_text("utf-8").splitlines()
+    first = next(row for row in map(json.loads, lines) if "loss" in row)
+    assert first["step"] == 1
+
+    manifest = read_manifest(run.run_folder / "data")
+    training = run.config.training
+    batch = next(
+        iter(
+            training_batches(
+                manifest,
+                batch_size=training.batch_size,
+                shuffle_records=training.shuffle_records,
+                seed=run.config.seed,
+            )
+        )
+    )
+    student, teacher = (
+        build_trainable(each.config, manifest.vocabulary["size"])
+        for each in (run, taught)
+    )
+    assign(teacher, weights(taught).items())
+    here, there = (log_softmax_of(model, batch) for model in (student, teacher))
+    nats = np.sum(np.exp(there) * (there - here), axis=-1)
+    answers = batch["target_weights"].numpy()
+    assert 0 < answers.sum() < np.sum(batch["document_ids"].numpy() > 0)
+    expected = np.sum(nats * answers) / answers.sum()
+    assert first["loss_teacher_logits"] == pytest.approx(expected, rel=1e-4)
+
+
+def log_softmax_of(model: keras.Model, batch: dict[str, Any]) -> np.ndarray:
+    """Logarithms of the probabilities at a temperature of 2."""
+    features = {tensor.name: batch[tensor.name] for tensor in model.inputs}
+    logits = keras.ops.convert_to_numpy(model(features, training=False)["logits"]) / 2
+    return logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
