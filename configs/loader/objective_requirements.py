@@ -246,12 +246,6 @@ def _check_chat_template(run: RunConfig) -> None:
             "a tokenizer that is trained. Write plain, or take a pretrained tokenizer "
             "that has it"
         )
-    if objective.chat_template == "plain" and isinstance(run.tokenizer, UnigramConfig):
-        raise ConfigError(
-            "objective.chat_template=plain writes the end token, and tokenizer.kind="
-            "unigram finds no special tokens in texts. Write tokenizer.kind=byte_bpe "
-            "or wordpiece"
-        )
 
 
 def missing_piece(

@@ -231,6 +231,7 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         ("data.layout.lengths=[32, 64]", "data.sequence_length=64"),
         True,
     ),
+    "ewt_upos_minilm": (trees, (*NOT_BROUGHT_IN, ONE_OF_128), True),
     "four_tasks": (all_four, (*BEGUN_WITH_AN_ENCODER, BEAM), True),
     "mrpc": (paraphrases, (*NOT_BROUGHT_IN, ONE_OF_128), True),
     "mrpc_vectors": (
@@ -267,7 +268,7 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         (*NOT_BROUGHT_IN, "data.sequence_length=72", "objective.stride=24"),
         True,
     ),
-    "wnut17": (posts, NOT_BROUGHT_IN, True),
+    "wnut17": (posts, (*NOT_BROUGHT_IN, ONE_OF_128), True),
 }
 # What a file begins with or learns from.
 BEFORE = {
@@ -283,6 +284,7 @@ SLOW = {
     "ag_news_pretraining",
     "ewt_pretraining",
     "ewt_upos",
+    "ewt_upos_minilm",
     "four_tasks",
     "mrpc",
     "mrpc_vectors",

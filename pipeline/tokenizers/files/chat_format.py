@@ -12,9 +12,6 @@ from transbeam.pipeline.tokenizers.base.chat_template import (
 )
 from transbeam.pipeline.tokenizers.files.special_tokens import special_tokens
 from transbeam.pipeline.tokenizers.files.tokenizer_model import TokenizerModel
-from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
-    SentencePieceModel,
-)
 
 Message = Mapping[str, str]
 
@@ -193,12 +190,6 @@ def with_chat_template(model: TokenizerModel, source: str) -> TokenizerModel:
     written += _written_pieces(source, model)
     known = {*model.framing.found_whole}
     added = [piece for piece in dict.fromkeys(written) if piece not in known]
-    if added and isinstance(model, SentencePieceModel):
-        raise ConfigError(
-            f"objective.chat_template: it writes {added[0]!r}, and a SentencePiece "
-            "tokenizer finds no special tokens in texts. Take tokenizer.kind=byte_bpe "
-            "or wordpiece"
-        )
     framing = replace(
         model.framing,
         chat_template=source,

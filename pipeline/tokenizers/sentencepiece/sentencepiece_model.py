@@ -52,5 +52,8 @@ class SentencePieceModel(SentencePieceProto):
         from transbeam.pipeline.tokenizers.sentencepiece import sentencepiece_tokenizer
 
         return sentencepiece_tokenizer.SentencePieceTokenizer(
-            self.proto, num_sentinels=self.num_sentinels, special=self.special
+            self.proto,
+            num_sentinels=self.num_sentinels,
+            special=self.special,
+            whole_pieces=self.framing.whole_pieces,
         )

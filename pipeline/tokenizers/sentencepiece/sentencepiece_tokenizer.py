@@ -15,12 +15,11 @@ import tensorflow_text as tf_text
 from transbeam.pipeline.tokenizers.base.graph_tokenizer import (
     RAGGED_IDS,
     TEXTS,
-    GraphTokenizer,
+    AddedTokenTokenizer,
 )
 from transbeam.pipeline.tokenizers.base.interface import (
     SpecialIds,
     TokenOffsets,
-    encodable,
     in_characters,
 )
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
@@ -57,12 +56,14 @@ class WhiteSpaceSplitter(tf.Module):
         return tf.strings.split(_as_utf8(texts))
 
 
-class SentencePieceTokenizer(GraphTokenizer):
+class SentencePieceTokenizer(AddedTokenTokenizer):
     """Tokenizes text into the most probable pieces of a SentencePiece model.
 
     A SavedModel with this tokenizer needs only `tensorflow` and `tensorflow_text`.
     Invalid UTF-8 becomes U+FFFD as in `bytes.decode("utf-8", "replace")`. Names of
-    special pieces in texts are not matched, except those of user-defined pieces.
+    special pieces in texts are not matched, except those of user-defined pieces and of
+    `whole_pieces`; the text after one of the latter begins with `▁` like any other, as
+    when the parts of a conversation are tokenized one by one and concatenated.
     `words` splits texts at white space and does not normalize them. Special tokens are
     decoded to their names, as separate words.
 
@@ -74,6 +75,8 @@ class SentencePieceTokenizer(GraphTokenizer):
         num_sentinels: The number of sentinel ids after the model's ids, as in T5: the
             last id is that of `<extra_id_0>`, the id before it that of `<extra_id_1>`.
         special: Ids of the special tokens; by default, the model defines them.
+        whole_pieces: Pieces that are matched in texts, such as the control tokens that
+            a chat template writes.
 
     Raises:
         ArtifactError: The model is damaged.
@@ -91,11 +94,13 @@ class SentencePieceTokenizer(GraphTokenizer):
         *,
         num_sentinels: int = 0,
         special: SpecialIds | None = None,
+        whole_pieces: Sequence[str] = (),
     ) -> None:
         super().__init__(name="sentence_piece_tokenizer")
         parts = SentencePieceProto(proto=model, num_sentinels=num_sentinels)
         parts.check("model")
         self.pieces = parts.pieces
+        self._match_whole(whole_pieces)
         self.special = special or parts.special
         self.ordinary_ids = np.flatnonzero(parts.is_ordinary).astype(np.int32)
         has_space = np.array([piece.startswith(_SPACE) for piece in self.pieces])
@@ -113,14 +118,13 @@ class SentencePieceTokenizer(GraphTokenizer):
         self._unknown_edges = unknown_ranges(parts)
         self._model = model
 
-    def tokenize_with_offsets(self, texts: Sequence[str]) -> list[TokenOffsets]:
+    def _offsets_of(self, texts: Sequence[str]) -> list[TokenOffsets]:
         """Tokenizes texts with the character offsets of each token.
 
         The white space before a word belongs to the token that begins with `▁`. Tokens
         of a part of a character, such as its bytes or the letters of a ligature, have
         the offsets of the whole character.
         """
-        texts = encodable(texts)
         found = self._tokenize_with_offsets(tf.constant(texts, tf.string))
         rows = zip(texts, *(each.to_list() for each in found), strict=True)
         return [
@@ -138,8 +142,7 @@ class SentencePieceTokenizer(GraphTokenizer):
                 found[place] = start, start + 1
         return found
 
-    @tf.function(input_signature=[TEXTS], autograph=False)
-    def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    def _ids_of(self, texts: tf.Tensor) -> tf.RaggedTensor:
         # The kernel replaces each invalid byte by U+FFFD, other decoders several at
         # once.
         texts = shorten_unknown_runs(_as_utf8(texts), self._unknown_edges)

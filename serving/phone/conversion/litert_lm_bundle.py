@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from transbeam.configs.base.atomic_files import writing
+from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.templates import edge_texts
 from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.configs.schema.objectives.supervised import CompletionConfig
@@ -95,6 +96,23 @@ def for_litert_lm(source: str, special_tokens: Mapping[str, str]) -> str:
     used = {name: piece for name, piece in special_tokens.items() if name in source}
     names = (f"{{% set {n} = {json.dumps(p)} -%}}" for n, p in used.items())
     return (_TEXT_OF_PARTS if contents else "") + "".join(names) + plain
+
+
+def check_bundle_tokenizer(model: TokenizerModel) -> None:
+    """Checks that LiteRT-LM tokenizes texts as in training.
+
+    Raises:
+        ConfigError: The tokenizer is of SentencePiece, and matches special tokens in
+            texts: LiteRT-LM would read them letter by letter.
+    """
+    whole = model.framing.found_whole
+    if isinstance(model, SentencePieceModel) and whole:
+        raise ConfigError(
+            f"export.litert_lm=True: the chat template writes {whole[0]!r}, which "
+            "LiteRT-LM does not match in texts for a SentencePiece tokenizer. Take the "
+            "key away; the tokenizer in Kotlin, Swift and Python beside the plain file "
+            "matches it"
+        )
 
 
 def write_bundle(

@@ -20,6 +20,7 @@ from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
 from transbeam.serving.export.saved_model_writer import write_endpoints
 from transbeam.serving.phone.conversion.litert_lm_bundle import (
     bundle_name,
+    check_bundle_tokenizer,
     message_template,
     write_bundle,
 )
@@ -130,7 +131,10 @@ def write_tflite(
     Raises:
         ArtifactError: A file has ops that the plain interpreter cannot run, there are
             too few records to calibrate on, or a file cannot be written.
+        ConfigError: A file is packed for LiteRT-LM, which would tokenize differently.
     """
+    if trained.config.export.litert_lm:
+        check_bundle_tokenizer(read_tokenizer(run_folder / TOKENIZER).model)
     task = make_signature_task(trained)
     endpoints = task.phone_endpoints()
     contents = convert_endpoints(trained, run_folder, endpoints, folder, rounded)

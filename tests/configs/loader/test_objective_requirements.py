@@ -180,7 +180,6 @@ def test_a_tokenizer_without_what_is_needed(
     [
         ("", "{kind: byte_bpe}", "needs a chat template"),
         (", chat_template: chatml", "{kind: byte_bpe}", "no piece of a tokenizer"),
-        (", chat_template: plain", "{kind: unigram}", "tokenizer.kind=byte_bpe"),
     ],
 )
 def test_a_dialogue_whose_template_cannot_be_read(

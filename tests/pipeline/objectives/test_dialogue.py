@@ -10,6 +10,7 @@ from tests.pipeline.objectives.record_checks import (
     records_of,
 )
 from tests.pipeline.objectives.word_tokenizer import run_of
+from tests.pipeline.tokenizers.sentencepiece_models import train
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.pipeline.documents.document import (
@@ -31,6 +32,9 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     build_tokenizer,
     have_same_ids,
     save_tokenizer,
+)
+from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
+    SentencePieceModel,
 )
 
 END = "<|endoftext|>"
@@ -166,6 +170,37 @@ def test_without_generation_blocks_turns_are_found_by_rendering() -> None:
     records = make([talk("Hi", "Yo", "Bye", "So")], tokenizer=tokenizer)
     (found,) = conversations(records, tokenizer)
     assert found[1] == f" Yo\n| So\n{END}"  # the end is added where there is none
+
+
+LLAMA = (
+    "{% for m in messages %}{% if m.role == 'user' %}"
+    "{{ bos_token + '[INST] ' + m.content + ' [/INST]' }}{% else %}"
+    "{% generation %}{{ ' ' + m.content + ' ' + eos_token }}{% endgeneration %}"
+    "{% endif %}{% endfor %}"
+)
+
+
+def test_sentencepiece_reads_the_special_tokens_of_a_template() -> None:
+    """Like the reference of Llama 2: turns are encoded one by one, and concatenated."""
+    model = SentencePieceModel(
+        proto=train(byte_fallback=True, vocab_size=330, model_type="bpe")
+    )
+    tokenizer = build_tokenizer(with_chat_template(model, LLAMA))
+    begin, end = model.special.begin, model.special.end
+    plain = model.build()
+    turns = [("the banana", "and others"), ("this is that", "in the north")]
+    expected, answers = [], []
+    for question, answer in turns:
+        asked = plain.tokenize([f"[INST] {question} [/INST]"]).to_list()[0]
+        told = [*plain.tokenize([answer + " "]).to_list()[0], end]
+        expected += [begin, *asked, *told]
+        answers += told
+    talks = [talk(*(text for turn in turns for text in turn))]
+    records = make(talks, tokenizer=tokenizer)
+    (ids,), (weights,) = (records.arrays[n] for n in ("token_ids", "target_weights"))
+    assert ids[: len(expected)].tolist() == expected
+    (targets,) = records.arrays["target_ids"]
+    assert targets[weights > 0].tolist() == answers
 
 
 def test_a_template_whose_prompts_do_not_begin_the_conversation_is_refused() -> None:

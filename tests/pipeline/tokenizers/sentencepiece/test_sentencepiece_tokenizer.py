@@ -74,6 +74,28 @@ def test_any_text_has_the_ids_of_the_library(texts, name):
 
 
 @pytest.mark.parametrize("name", OPTIONS)
+def test_whole_pieces_are_matched_and_the_text_between_is_the_library_s(name):
+    proto = train(**OPTIONS[name])
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=proto)
+    markers = {"<s>": theirs.bos_id(), "</s>": theirs.eos_id()}
+    ours = SentencePieceTokenizer(proto, whole_pieces=tuple(markers))
+    parts = ["<s>", "the banana ", "</s>", "<s>", "</s>", " other\tthe", "</s>", "<s"]
+    text = "".join(parts)
+    expected = [[markers[p]] if p in markers else theirs.encode(p) for p in parts]
+    flat = [i for row in expected for i in row]
+    assert ours.tokenize([text, "", "<s>"]).to_list() == [flat, [], [markers["<s>"]]]
+    found, empty = ours.tokenize_with_offsets([text, ""])
+    assert found.ids == flat
+    assert not empty.ids
+    spans = [text[slice(*span)] for span in found.offsets]
+    assert [
+        span for i, span in zip(flat, spans, strict=True) if i in markers.values()
+    ] == [part for part in parts if part in markers]
+    plain = SentencePieceTokenizer(proto)
+    assert plain.tokenize([text]).to_list() == theirs.encode([text])
+
+
+@pytest.mark.parametrize("name", OPTIONS)
 def test_any_ordinary_ids_become_the_text_of_the_library(name):
     ours, theirs = both(name)
     ids = ours.ordinary_ids.tolist()

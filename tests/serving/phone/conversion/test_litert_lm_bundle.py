@@ -21,6 +21,7 @@ from litert_lm_builder.litertlm_peek import peek_litertlm_file
 from litert_lm_builder.runtime.proto.llm_metadata_pb2 import LlmMetadata
 
 from tests.data.hostile_strings import HOSTILE_TEXTS
+from tests.pipeline.tokenizers.sentencepiece_models import train
 from tests.serving.phone.generative_models import (
     converted,
     small,
@@ -28,6 +29,7 @@ from tests.serving.phone.generative_models import (
     writer_of,
 )
 from tests.serving.untrained import learned
+from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.objectives.supervised import (
     CompletionConfig,
     DialogueConfig,
@@ -41,14 +43,19 @@ from transbeam.pipeline.tokenizers.base.builtin_chat_templates import (
     find_chat_template,
 )
 from transbeam.pipeline.tokenizers.base.framing import Framing
+from transbeam.pipeline.tokenizers.files.chat_format import with_chat_template
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     load_tokenizer,
     read_tokenizer,
     save_tokenizer,
 )
+from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
+    SentencePieceModel,
+)
 from transbeam.serving.base.trained_run import TOKENIZER
 from transbeam.serving.phone.conversion.litert_lm_bundle import (
     bundle_name,
+    check_bundle_tokenizer,
     message_template,
     write_bundle,
 )
@@ -128,6 +135,14 @@ def test_what_a_checkpoint_says_of_texts_is_in_its_bundle(made, tmp_path):
     ends = [list(token.token_ids.ids) for token in metadata.stop_tokens]
     assert ends == [[model.special.end], [7], [9]]
     assert metadata.jinja_prompt_template == framing.chat_template
+
+
+def test_litert_lm_matches_no_special_tokens_for_sentencepiece() -> None:
+    model = SentencePieceModel(proto=train())
+    check_bundle_tokenizer(model)
+    source = find_chat_template("plain")
+    with pytest.raises(ConfigError, match=r"writes '</s>', which LiteRT-LM does not"):
+        check_bundle_tokenizer(with_chat_template(model, source))
 
 
 def test_the_template_of_a_prompt_is_the_chat_template() -> None:

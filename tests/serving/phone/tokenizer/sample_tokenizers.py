@@ -3,6 +3,7 @@
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.harness.stages import stage
 from tests.pipeline.tokenizers.sentencepiece_models import OPTIONS, SENTENCES, train
 from transbeam.configs.schema.tokenizer import ByteBPEConfig
+from transbeam.pipeline.tokenizers.base.framing import Framing
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
 from transbeam.pipeline.tokenizers.files.added_tokens import (
@@ -59,6 +61,7 @@ NAMES = [
     *_SENTENCE_PIECES,
     "added wordpiece",
     "added byte_bpe",
+    "unigram with markers",
 ]
 # Tokens that are found whole: one begins with another, and one is of other letters.
 _ADDED = ("an", "and the", "[The]", "é", "\u1b44o", "ti\u0345")
@@ -94,6 +97,11 @@ def model(name):
             if piece in ids
         ]
         return with_added_tokens(plain, tokens)
+    if name == "unigram with markers":
+        plain = model("unigram")
+        # Of a chat template, and letters, which stand in all texts.
+        markers = Framing(whole_pieces=("</s>", "h", "n"))
+        return replace(plain, framing=markers)
     proto = train(**_SENTENCE_PIECES[name])
     return SentencePieceModel(proto=proto, num_sentinels=3 if name == "t5" else 0)
 
