@@ -76,7 +76,9 @@ def save_svg(figure: "Figure", path: Path) -> None:
     Raises:
         ArtifactError: The file cannot be written.
     """
-    write_atomically(path, _svg_text(figure, transparent=False))
+    text = _svg_text(figure, transparent=False)
+    # Without the declaration of a document type, which names a server.
+    write_atomically(path, text[text.index("<svg") :])
 
 
 def _svg_text(figure: "Figure", transparent: bool) -> str:
