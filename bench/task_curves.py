@@ -4,13 +4,16 @@
 
 `--take` keeps of a run what a curve needs, in `bench/curves/NAME.jsonl`: the loss of
 all validations, and some of those of training. The picture, `bench/curves.svg`, has
-all that were kept.
+all that were kept; runs whose names differ in a number at the end, such as `rte-17` and
+`rte-18`, are seeds of one task.
 """
 
 import argparse
 import json
 import math
+import re
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,8 @@ CURVES = Path(__file__).parent / "curves"
 PICTURE = CURVES.with_suffix(".svg")
 POINTS = 100  # of a training, at most
 COLUMNS = 3
+TRAINING, VALIDATION = "C0", "C1"
+SEED = re.compile(r"-\d+$")
 
 
 def main() -> None:
@@ -55,30 +60,37 @@ def thinned(rows: Sequence[dict[str, Any]]) -> list[dict[str, float]]:
 
 
 def draw(files: Sequence[Path]) -> None:
-    """A small picture for each file, side by side."""
-    lines = math.ceil(len(files) / COLUMNS)
+    """A small picture for each task, side by side, with the curves of all seeds."""
+    tasks = {
+        name: list(of_task)
+        for name, of_task in groupby(files, lambda file: SEED.sub("", file.stem))
+    }
+    lines = math.ceil(len(tasks) / COLUMNS)
     figure = Figure(figsize=(4 * COLUMNS, 2.6 * lines), layout="constrained")
     places = figure.subplots(lines, COLUMNS, squeeze=False)
-    for file, axes in zip(files, places.flat, strict=False):
-        rows = read(file)
-        curve(axes, rows, "loss", "training", linewidth=0.8)
-        curve(axes, rows, "val_loss", "validation", marker="o", markersize=3)
-        axes.set_title(file.stem, fontsize="medium")
+    for (name, of_task), axes in zip(tasks.items(), places.flat, strict=False):
+        for number, file in enumerate(of_task):
+            rows, alpha = read(file), 1 - 0.3 * number
+            curve(axes, rows, "loss", "training", TRAINING, alpha=alpha, linewidth=0.8)
+            marks = {"marker": "o", "markersize": 3, "alpha": alpha}
+            curve(axes, rows, "val_loss", "validation", VALIDATION, **marks)
+        axes.set_title(name, fontsize="medium")
         axes.grid(alpha=0.3)
-    for axes in places.flat[len(files) :]:
+    for axes in places.flat[len(tasks) :]:
         axes.set_axis_off()
-    places.flat[0].legend(fontsize="small")
+    handles, labels = places.flat[0].get_legend_handles_labels()
+    places.flat[0].legend(handles[:2], labels[:2], fontsize="small")
     figure.supxlabel("step", fontsize="medium")
     figure.supylabel("loss of a target", fontsize="medium")
     figure.savefig(PICTURE, metadata={"Date": None})
 
 
 def curve(
-    axes: Axes, rows: Sequence[dict], name: str, label: str, **style: Any
+    axes: Axes, rows: Sequence[dict], name: str, label: str, color: str, **style: Any
 ) -> None:
     """One line of a picture."""
     points = [(row["step"], row[name]) for row in rows if name in row]
-    axes.plot(*zip(*points, strict=True), label=label, **style)
+    axes.plot(*zip(*points, strict=True), label=label, color=color, **style)
 
 
 if __name__ == "__main__":

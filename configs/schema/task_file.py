@@ -162,6 +162,12 @@ class PerplexityTaskConfig:
     before each token, and the more windows. Left out: `window`.
     """
 
+    detokenize: Literal["wikitext"] | None = None
+    """A corpus whose tokenization is undone before the model reads the texts; words and
+    bytes are still counted as they stand in the file. Published perplexities of
+    WikiText are of such texts.
+    """
+
     def __post_init__(self) -> None:
         check_options(self)
         if self.stride and self.window and self.stride > self.window:

@@ -38,6 +38,7 @@ from transbeam.trainer.metrics.text_perplexity import TextPerplexity
 from transbeam.trainer.tasks.continuation_scorer import padded
 from transbeam.trainer.tasks.questions import read_documents
 from transbeam.trainer.tasks.task_results import TaskContext, TaskResult
+from transbeam.trainer.tasks.wikitext import detokenize_wikitext
 
 _MOST_LOGITS = 1 << 24  # 64 MB of float32
 
@@ -102,7 +103,7 @@ def evaluate_perplexity(context: TaskContext, task: PerplexityTaskConfig) -> Tas
     stride = min(task.stride or window, window)
     left_out: Counter[str] = Counter()
     documents = read_documents(task.source, "source", context.config, left_out)
-    texts, ids = _read_texts(documents, context, left_out)
+    texts, ids = _read_texts(documents, task, context, left_out)
     if not texts:
         raise DataError(
             f"source: no text of the task {task.name!r} has a token: "
@@ -112,11 +113,10 @@ def evaluate_perplexity(context: TaskContext, task: PerplexityTaskConfig) -> Tas
     total = sum(map(len, windows))
     with context.console.progress(task.name, total, "windows") as progress:
         nats = -_log_likelihoods(context, ids, windows, progress)
-    encoded = [document.text.encode("utf-8") for document in texts]
-    metric = TextPerplexity(_is_exact(context.tokenizer, encoded))
+    metric = TextPerplexity(_is_exact(context.tokenizer, _read_as(texts, task)))
     units = [
-        (len(row), len(document.text.split()), len(text))
-        for row, document, text in zip(ids, texts, encoded, strict=True)
+        (len(row), len(document.text.split()), len(document.text.encode("utf-8")))
+        for row, document in zip(ids, texts, strict=True)
     ]
     return TaskResult(
         task=task.name,
@@ -135,16 +135,27 @@ def evaluate_perplexity(context: TaskContext, task: PerplexityTaskConfig) -> Tas
 
 
 def _read_texts(
-    documents: Iterator[Document], context: TaskContext, left_out: Counter[str]
+    documents: Iterator[Document],
+    task: PerplexityTaskConfig,
+    context: TaskContext,
+    left_out: Counter[str],
 ) -> tuple[list[Document], list[np.ndarray]]:
     """Returns the texts with at least one token, and their ids."""
     read = list(itertools.islice(documents, context.limit))
-    rows = tokenize_texts([d.text.encode("utf-8") for d in read], context.tokenizer)
+    rows = tokenize_texts(_read_as(read, task), context.tokenizer)
     ids = np.split(rows.ids, rows.row_splits[1:-1]) if read else []
     kept = [number for number, row in enumerate(ids) if len(row)]
     if len(kept) < len(read):
         left_out["a text without tokens"] += len(read) - len(kept)
     return [read[number] for number in kept], [ids[number] for number in kept]
+
+
+def _read_as(documents: Sequence[Document], task: PerplexityTaskConfig) -> list[bytes]:
+    """Returns the texts as the model reads them."""
+    texts = [document.text for document in documents]
+    if task.detokenize == "wikitext":
+        texts = map(detokenize_wikitext, texts)
+    return [text.encode("utf-8") for text in texts]
 
 
 def _is_exact(tokenizer: Tokenizer, texts: Sequence[bytes]) -> bool:

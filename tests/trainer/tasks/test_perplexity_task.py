@@ -26,6 +26,7 @@ from transbeam.trainer.tasks.perplexity_task import (
     sliding_windows,
 )
 from transbeam.trainer.tasks.task_results import TaskContext
+from transbeam.trainer.tasks.wikitext import detokenize_wikitext
 
 
 @given(st.integers(1, 200), st.integers(2, 40), st.data())
@@ -110,6 +111,34 @@ def test_a_text_has_the_same_nats_beside_others(model, tmp_path):
         alone = evaluate_perplexity(context(model), books(tmp_path, text)).answers[0]
         assert row["nats"] == pytest.approx(alone["nats"], abs=1e-4)
         assert (row["words"], row["bytes"]) == (len(text.split()), len(text))
+
+
+def test_wikitext_is_read_as_it_was_written_and_counted_as_it_stands(model, tmp_path):
+    text = "2 @.@ 5 ( or more ) , it was"
+    found = evaluate_perplexity(
+        context(model), books(tmp_path, text, detokenize="wikitext")
+    )
+    (row,) = found.answers
+    plain = "2.5 (or more), it was"
+    assert detokenize_wikitext(text) == plain
+    alone = evaluate_perplexity(context(model), books(tmp_path, plain)).answers[0]
+    assert (row["nats"], row["tokens"]) == (alone["nats"], alone["tokens"])
+    assert (row["words"], row["bytes"]) == (10, len(text))
+    assert found.scores["word_perplexity"].score == pytest.approx(
+        math.exp(row["nats"] / 10), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (" \n = = Notes = = \n \n A @-@ b \n", "\n== Notes ==\n\nA-b\n"),
+        ("10 @,@ 000 ; the players ' own { x }", "10,000; the players' own {x}"),
+        ('it \'s 5 ° C : " cold " .', 'it\'s 5°C: "cold" .'),
+    ],
+)
+def test_wikitext_by_hand(text, expected):
+    assert detokenize_wikitext(text) == expected
 
 
 def test_a_limit_counts_texts(model, tmp_path):
