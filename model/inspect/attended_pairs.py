@@ -22,8 +22,8 @@ MOST_CELLS = 64
 # Rows of a batch: each has all tokens, and one cell of them changed.
 _AT_ONCE = 8
 _HEAD_DIM = 8
-# Relative to the largest output: far above the rounding of float32, far below the effect
-# of one token among thousands.
+# Relative to the largest output: far above the rounding of float32, far below the
+# effect of one token among thousands.
 _CHANGED = 1e-5
 
 
@@ -97,8 +97,8 @@ def attended_pairs(
     inputs, others = random.normal(size=(2, length, layer.hidden_dim))
     changed = np.arange(length) // size == np.arange(len(starts))[:, None]  # (C, T)
     rows = np.where(changed[..., None], others, inputs)  # (C, T, D)
-    # All batches have one shape, so that equal rows are rounded equally; the last one is
-    # filled up with rows in which nothing is changed.
+    # All batches have one shape, so that equal rows are rounded equally; the last one
+    # is filled up with rows in which nothing is changed.
     rest = -len(rows) % _AT_ONCE
     rows = np.concatenate([rows, np.repeat(inputs[None], rest, axis=0)])
     before = _run(layer, np.repeat(inputs[None], _AT_ONCE, axis=0), sequence_info)
