@@ -44,7 +44,7 @@ def scores(run: Path, split: str) -> dict[str, Any]:
 
 
 def training_seconds(run: Path) -> float:
-    """How long the training took."""
+    """Seconds that the training took, with its validations."""
     lines = (run / "training/metrics.jsonl").read_text("utf-8").splitlines()
     return max(json.loads(line)["seconds"] for line in lines)
 
