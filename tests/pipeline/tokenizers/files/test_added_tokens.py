@@ -94,13 +94,23 @@ def test_ids_are_those_of_the_library(added):
     assert added.build().tokenize(texts).to_list() == expected
 
 
-# Not those that the library takes out of a text before it looks for tokens: with one of
-# them inside, `<k>\x1fs` is a `<k>s` to the library, and not to us.
-WRITTEN = st.text(st.characters(exclude_categories=["C"]), max_size=20)
-
-
-@given(st.lists(WRITTEN | st.sampled_from(CONTENTS), max_size=12))
+@given(st.lists(st.text(max_size=20) | st.sampled_from(CONTENTS), max_size=12))
 def test_any_text_has_the_ids_of_the_library(parts):
+    """Of tokens that the library, too, looks for in the text as it stands."""
+    model = MODELS["cased"]
+    model = with_added_tokens(model, tokens(model, where="f.json"))
+    text = "".join(parts)
+    expected = rust(model, normalized=False).encode(text, add_special_tokens=False).ids
+    assert built(model).tokenize([text]).to_list() == [expected]
+
+
+# The library takes control characters out of a text before it looks for tokens that are
+# `normalized`: with one inside, `<k>\x1fs` is a `<k>s` to it, and not to us.
+UNCLEANED = st.text(st.characters(exclude_categories=["C"]), max_size=20)
+
+
+@given(st.lists(UNCLEANED | st.sampled_from(CONTENTS), max_size=12))
+def test_any_text_that_needs_no_cleaning_has_the_ids_of_normalized_tokens(parts):
     model = MODELS["cased"]
     model = with_added_tokens(model, tokens(model, where="f.json"))
     text = "".join(parts)
