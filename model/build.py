@@ -32,12 +32,11 @@ from transbeam.configs.schema.objectives.traits import traits
 from transbeam.model.decoder import (
     build_decoder,
     build_decoder_body,
-    decoder_spec,
 )
 from transbeam.model.encoder import build_encoder
 from transbeam.model.functional.input_validation import CheckedModel, ids
 from transbeam.model.seq2seq import build_seq2seq
-from transbeam.model.stack.stack_spec import StackSpec
+from transbeam.model.stack.stack_spec import StackSpec, stack_specs
 from transbeam.model.task_heads import classify, embed, estimate, predict_masked
 
 __all__ = [
@@ -169,13 +168,7 @@ def _build_on_encoder(
 ) -> keras.Model:
     config = replace(config, pooler=_pooler(config, objective))
     encoder = build_encoder(config, vocabulary_size, **options)
-    plan = StackSpec(
-        config=config,
-        attention=config.attention,
-        num_layers=config.num_layers,
-        dtype=options["dtype"],
-        seed=options["seed"],
-    )
+    plan = stack_specs(config, dtype=options["dtype"], seed=options["seed"])["encoder"]
     inputs, sequence = dict(encoder.input), encoder.output["sequence_output"]
     x = encoder.output.get("pooled_output", sequence)
     outputs = {}
@@ -235,7 +228,7 @@ def _build_on_decoder(
     config = replace(config, pooler=config.text_pooler if is_pooled else None)
     body = build_decoder_body(config, vocabulary_size, **options)
     x = body.output["pooled_output" if is_pooled else "sequence_output"]
-    plan = decoder_spec(config, dtype=options["dtype"], seed=options["seed"])
+    plan = stack_specs(config, dtype=options["dtype"], seed=options["seed"])["decoder"]
     name, outputs = _read_answer(plan, objective, x, use_bias=not is_pooled)
     return CheckedModel(body.input, outputs, name=name)
 

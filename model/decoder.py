@@ -21,7 +21,7 @@ from transbeam.model.stack.layer_stack import (
     build_embedding_projection,
     build_token_embedding,
 )
-from transbeam.model.stack.stack_spec import StackSpec
+from transbeam.model.stack.stack_spec import StackSpec, stack_specs
 from transbeam.model.task_heads import pool
 
 
@@ -66,7 +66,7 @@ def build_decoder(
         - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), figure 4 (prefix)
     """
     # === Layers ===
-    plan = decoder_spec(config, dtype=dtype, seed=seed)
+    plan = stack_specs(config, dtype=dtype, seed=seed)["decoder"]
     token_embedding = build_token_embedding(plan, vocabulary_size)
     stack = LayerStack.build(
         plan, embedding_projection=build_embedding_projection(plan)
@@ -118,7 +118,7 @@ def build_decoder_body(
     ['sequence_output']
     """
     # === Layers ===
-    plan = decoder_spec(config, dtype=dtype, seed=seed)
+    plan = stack_specs(config, dtype=dtype, seed=seed)["decoder"]
     token_embedding = build_token_embedding(plan, vocabulary_size)
     stack = LayerStack.build(
         plan, embedding_projection=build_embedding_projection(plan)
@@ -134,20 +134,6 @@ def build_decoder_body(
     if config.pooler is not None:
         outputs["pooled_output"] = pool(plan, config.pooler, x, sequence_info)
     return CheckedModel(inputs, outputs, name="decoder")
-
-
-def decoder_spec(
-    config: DecoderConfig, *, dtype: str | None, seed: int | None
-) -> StackSpec:
-    """Describes the stack of a decoder."""
-    return StackSpec(
-        config=config,
-        attention=config.attention,
-        num_layers=config.num_layers,
-        causal=True,
-        dtype=dtype,
-        seed=seed,
-    )
 
 
 def count_positions(padding_mask: Any) -> Any:

@@ -18,7 +18,7 @@ from transbeam.model.stack.layer_stack import (
     build_embedding_projection,
     build_token_embedding,
 )
-from transbeam.model.stack.stack_spec import StackSpec
+from transbeam.model.stack.stack_spec import StackSpec, stack_specs
 from transbeam.model.task_heads import pool
 
 
@@ -67,13 +67,7 @@ def build_encoder(
     (None, None, 8)
     """
     # === Layers ===
-    plan = StackSpec(
-        config=config,
-        attention=config.attention,
-        num_layers=config.num_layers,
-        dtype=dtype,
-        seed=seed,
-    )
+    plan = stack_specs(config, dtype=dtype, seed=seed)["encoder"]
     stack = LayerStack.build(
         plan,
         num_segments=config.num_segments,

@@ -1,7 +1,5 @@
 """The encoder-decoder: generates a target text for a source text."""
 
-from dataclasses import replace
-
 import keras
 
 from transbeam.configs.schema.model import Seq2SeqModelConfig
@@ -16,7 +14,7 @@ from transbeam.model.stack.layer_stack import (
     build_embedding_projection,
     build_token_embedding,
 )
-from transbeam.model.stack.stack_spec import StackSpec
+from transbeam.model.stack.stack_spec import stack_specs
 
 
 def build_seq2seq(
@@ -63,22 +61,7 @@ def build_seq2seq(
         - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), section 2.1
     """
     # === Layers ===
-    plan = StackSpec(
-        config=config,
-        attention=config.attention,
-        num_layers=config.num_layers,
-        prefix="encoder_",
-        dtype=dtype,
-        seed=seed,
-    )
-    decoder_plan = replace(
-        plan,
-        attention=config.decoder_attention or config.attention,
-        num_layers=config.decoder_layers,
-        causal=True,
-        cross=True,
-        prefix="decoder_",
-    )
+    plan, decoder_plan = stack_specs(config, dtype=dtype, seed=seed).values()
     token_embedding = build_token_embedding(plan, vocabulary_size)
     projection = build_embedding_projection(plan)
     encoder = LayerStack.build(plan, embedding_projection=projection)

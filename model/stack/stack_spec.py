@@ -104,12 +104,15 @@ class StackSpec:
                 return self.kernel_initializer
 
 
-def stack_specs(config: Model, seed: int | None = 0) -> dict[str, StackSpec]:
+def stack_specs(
+    config: Model, *, dtype: str | None = None, seed: int | None = 0
+) -> dict[str, StackSpec]:
     """Returns the specs of a model's stacks: `encoder`, `decoder`, or both.
 
     Args:
         config: The `model` section of a run.
-        seed: The model's seed.
+        dtype: A Keras dtype policy, or None for the global one.
+        seed: The model's seed, or None for a random one.
 
     Example:
     >>> specs = stack_specs(Seq2SeqModelConfig(num_layers=2, num_decoder_layers=3))
@@ -122,6 +125,7 @@ def stack_specs(config: Model, seed: int | None = 0) -> dict[str, StackSpec]:
         attention=config.attention,
         num_layers=config.num_layers,
         causal=causal,
+        dtype=dtype,
         seed=seed,
     )
     if not isinstance(config, Seq2SeqModelConfig):

@@ -138,7 +138,7 @@ def draw_run(run: RunConfig, path: Path) -> list[Picture]:
     parts = count_parameters(model, size, run.objective) | heads
     pictures = [draw_parameters({name: n for name, n in parts.items() if n})]
     lengths = record_lengths(run)
-    specs = stack_specs(model, run.seed)
+    specs = stack_specs(model, seed=run.seed)
     tables = _trained_tables(run, path)
     for name, spec in specs.items():
         is_second = name == "decoder" and len(specs) > 1
