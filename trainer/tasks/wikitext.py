@@ -11,8 +11,8 @@ lm-evaluation-harness applies, too.
 
 import re
 
-# Spaces inside brackets and quotation marks, from one to the next of its kind.
-_ENCLOSED = (r"\(|\)", r"\[|\]", r"\{|\}", '"|"', "'|'")
+# Brackets and quotation marks, inside of which spaces are removed at both ends.
+_ENCLOSING = ("()", "[]", "{}", '""', "''")
 _REPLACED = (
     ("= = = =", "===="),
     ("= = =", "==="),
@@ -37,11 +37,10 @@ def detokenize_wikitext(text: str) -> str:
         text = text.replace(f" @{mark}@ ", mark)
     for mark in ":;.!?,":
         text = text.replace(f" {mark} ", f"{mark} ")
-    for enclosed in _ENCLOSED:
-        left, right = enclosed.split("|")
-        inner = rf"{left}\s*([^{right}]*?)\s*{right}"
-        ends = left[-1], right[-1]
-        text = re.sub(inner, rf"{ends[0]}\1{ends[1]}", text)
+    for left, right in _ENCLOSING:
+        begin, end = re.escape(left), re.escape(right)
+        inner = rf"{begin}\s*([^{end}]*?)\s*{end}"
+        text = re.sub(inner, rf"{left}\1{right}", text)
     for before, after in _REPLACED:
         text = text.replace(before, after)
     return text
