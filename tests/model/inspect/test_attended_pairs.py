@@ -26,7 +26,7 @@ LENGTH = 12
 ENCODER = stack_specs(EncoderConfig(max_sequence_length=LENGTH))["encoder"]
 DECODER = stack_specs(DecoderConfig(max_sequence_length=LENGTH))["decoder"]
 ONE = {"padding_mask": np.ones((1, LENGTH), "int32")}
-# How far each key is ahead of each query.
+# Distance from each query to each key, positive for later keys.
 AHEAD = np.arange(LENGTH) - np.arange(LENGTH)[:, None]
 
 
