@@ -12,8 +12,6 @@ of MRPC's test set or, with `--dev`, of the validation source of
 """
 
 import argparse
-import csv
-import gzip
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,9 +23,8 @@ import numpy as np  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 
 from bench.pairs import heading, row  # noqa: E402
-from bench.task_baselines import documents  # noqa: E402
+from bench.task_baselines import documents, task_config  # noqa: E402
 from transbeam.configs.loader.model_files import find_model_files  # noqa: E402
-from transbeam.configs.loader.yaml_config import load_run  # noqa: E402
 from transbeam.configs.schema.model import EncoderConfig, PoolerConfig  # noqa: E402
 from transbeam.model.build import build_embedder  # noqa: E402
 from transbeam.model.weights.safetensors_store import (  # noqa: E402
@@ -41,8 +38,6 @@ from transbeam.trainer.base.warm_start import find_origin  # noqa: E402
 
 Floats = NDArray[np.float64]
 Pair = tuple[bool, str, str]
-TEST = Path("corpus/mrpc/msr_paraphrase_test.txt.gz")
-VECTORS = Path(__file__).parents[1] / "configs/tasks/mrpc_vectors.yaml"
 _MEAN = PoolerConfig(kind="mean")
 _RESAMPLES = 1000
 
@@ -53,7 +48,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--dev", action="store_true")
     arguments = parser.parse_args()
-    pairs = dev_pairs() if arguments.dev else test_pairs(TEST)
+    pairs = dev_pairs() if arguments.dev else test_pairs()
     labels = np.array([label for label, _, _ in pairs])
     first, second = ([pair[n] for pair in pairs] for n in (1, 2))
     print(heading(f"{len(labels):,} pairs", "AUC", "above the first"))
@@ -87,23 +82,21 @@ def auc(scores: Floats, labels: NDArray[np.bool_]) -> float:
     return float(below / (positive * (len(labels) - positive)))
 
 
-def test_pairs(path: Path) -> list[Pair]:
-    """The pairs of a file of MRPC, in which whether they say the same comes first."""
-    with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as stream:
-        rows = csv.DictReader(
-            stream, delimiter="\t", quoting=csv.QUOTE_NONE, strict=True
-        )
-        return [(r["Quality"] == "1", r["#1 String"], r["#2 String"]) for r in rows]
+def test_pairs() -> list[Pair]:
+    """The test pairs, each with whether its texts say the same."""
+    return [
+        (document.label == "1", document.text, document.second_text)
+        for _, document in documents(task_config("mrpc").evaluation.test)
+    ]
 
 
 def dev_pairs() -> list[Pair]:
     """The dev pairs; those of label 0 are a text and its hard negative."""
-    config = load_run(VECTORS, ["model.init_from=null", "tokenizer={kind: byte_bpe}"])
     return [
         (False, document.text, document.negative_text)
         if document.negative_text
         else (True, document.text, document.second_text)
-        for _, document in documents(config.data.validation_source)
+        for _, document in documents(task_config("mrpc_vectors").data.validation_source)
     ]
 
 

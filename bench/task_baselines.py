@@ -62,9 +62,7 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="+", metavar="NAME")
     for name in parser.parse_args().names:
-        # Sources alone are read: the model that a run begins with need not be there.
-        file = TASKS / f"{name}.yaml"
-        config = load_run(file, ["model.init_from=null", f"tokenizer={ANY}"])
+        config = task_config(name)
         print(f"\n### {name}\n")
         table = BASELINES.get(name, classes)(config)
         for number, (what, scores) in enumerate(table):
@@ -80,8 +78,16 @@ def shown(of: Interval) -> str:
     return f"{of.score:.3f} ({of.low:.3f}-{of.high:.3f})"
 
 
-ANY = "{kind: byte_bpe}"
 Table = Iterator[tuple[str, Scores]]
+
+
+def task_config(name: str) -> RunConfig:
+    """The file of a task, to read its sources.
+
+    The model that the run begins with, and its tokenizer, need not be there.
+    """
+    without = ["model.init_from=null", "tokenizer={kind: byte_bpe}"]
+    return load_run(TASKS / f"{name}.yaml", without)
 
 
 def documents(source: Source | None) -> list[tuple[str | None, Document]]:
