@@ -2,9 +2,6 @@
 
 import json
 import shutil
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +9,11 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.e2e.cases import finished
 from tests.e2e.test_training import MODEL, TRAINING
 from tests.harness.stages import copy_of
+from tests.trainer.conftest import without_graphs
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.model.weights.assign import assign, variables_by_path
@@ -31,19 +28,6 @@ FILE = MODEL.format(kind="decoder") + TRAINING.replace("steps: 11", "steps: 4")
 NO_DROPOUT = ("model.dropout=0", "model.attention.dropout=0")
 
 
-@contextmanager
-def eager_functions() -> Iterator[None]:
-    """Graphs take longer to trace than a few steps of a small model to compute."""
-    tf.config.run_functions_eagerly(True)
-    try:
-        with warnings.catch_warnings():
-            # Those of tf.data stay graphs.
-            warnings.filterwarnings("ignore", "Even though the .tf.config")
-            yield
-    finally:
-        tf.config.run_functions_eagerly(False)
-
-
 @pytest.fixture(scope="module", params=["completion", "dialogue"])
 def taught(request, tmp_path_factory) -> Invocation:
     """A finished training on answers; it is not to be changed."""
@@ -54,7 +38,7 @@ def taught(request, tmp_path_factory) -> Invocation:
     copy_of(made.run_folder, folder / "taught")
     given = replace(made, config_file=file, run_folder=folder / "taught")
     run = replace(given, config=load_run(file))
-    with eager_functions():
+    with without_graphs():
         train(run)
     return run
 
@@ -65,7 +49,7 @@ def trained(taught: Invocation, folder: Path, *overrides: str) -> Invocation:
     shutil.rmtree(folder / "training")
     config = load_run(taught.config_file, overrides)
     run = replace(taught, run_folder=folder, overrides=overrides, config=config)
-    with eager_functions():
+    with without_graphs():
         train(run)
     return run
 

@@ -1,7 +1,9 @@
 """The small run: its records and its training, made once for all tests."""
 
 import json
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,9 +36,20 @@ def eagerly(test: Callable) -> Callable:
 
 @pytest.fixture
 def no_graphs() -> Iterator[None]:
+    with without_graphs():
+        yield
+
+
+@contextmanager
+def without_graphs() -> Iterator[None]:
+    """What `eagerly` does, for a part of a test or a fixture."""
     tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Even though the .tf.config")
+            yield
+    finally:
+        tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="session")
