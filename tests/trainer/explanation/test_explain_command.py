@@ -17,8 +17,8 @@ from transbeam.configs.schema.schedules import NoamScheduleConfig, Schedule
 from transbeam.model.stack.stack_spec import stack_specs
 from transbeam.model.weights.assign import variables_by_path
 from transbeam.serving.base.trained_run import load_trained
-from transbeam.trainer.explanation import explained_parts
-from transbeam.trainer.explanation.explained_parts import draw_run
+from transbeam.trainer.explanation import run_pictures
+from transbeam.trainer.explanation.run_pictures import draw_run
 from transbeam.trainer.explanation.schedule_pictures import schedule_points
 
 ROOT = Path(__file__).parents[3]
@@ -105,13 +105,13 @@ def test_positions_of_a_trained_run_are_the_trained_ones(
     copy_of(small_trained, folder)
     run = load_run(folder, with_model=True)
     seen = []
-    draw = explained_parts.draw_position
+    draw = run_pictures.draw_position
 
     def watched(spec, length, table=None):
         seen.append(table)
         return draw(spec, length, table)
 
-    monkeypatch.setattr(explained_parts, "draw_position", watched)
+    monkeypatch.setattr(run_pictures, "draw_position", watched)
     (_, position, *_) = draw_run(run, folder)
     weights = variables_by_path(load_trained(folder).model)
     trained = weights["position_embedding/embeddings"].numpy()
@@ -134,6 +134,7 @@ def test_positions_of_a_trained_run_are_the_trained_ones(
         (["configs/demo.yaml"], "Pictures of this one: --page"),
         (["model.position", "--set", "seed=1"], "Add --page FILE, or remove it"),
         (["model.position", "--page", "x.html", "--set", "seed=1"], "is a key"),
+        (["--page", "x.html", "--set", "seed=1"], "none is named"),
         (["configs/demo.yaml", "--page", "x.html", "--set", "sed=1"], "'seed'?"),
     ],
 )
