@@ -42,7 +42,7 @@ def no_graphs() -> Iterator[None]:
 
 @contextmanager
 def without_graphs() -> Iterator[None]:
-    """What `eagerly` does, for a part of a test or a fixture."""
+    """Runs functions eagerly in a part of a test, as `eagerly` does in a whole one."""
     tf.config.run_functions_eagerly(True)
     try:
         with warnings.catch_warnings():
