@@ -103,7 +103,7 @@ def evaluate_perplexity(context: TaskContext, task: PerplexityTaskConfig) -> Tas
     stride = min(task.stride or window, window)
     left_out: Counter[str] = Counter()
     documents = read_documents(task.source, "source", context.config, left_out)
-    texts, ids = _read_texts(documents, task, context, left_out)
+    texts, read, ids = _read_texts(documents, task, context, left_out)
     if not texts:
         raise DataError(
             f"source: no text of the task {task.name!r} has a token: "
@@ -113,7 +113,7 @@ def evaluate_perplexity(context: TaskContext, task: PerplexityTaskConfig) -> Tas
     total = sum(map(len, windows))
     with context.console.progress(task.name, total, "windows") as progress:
         nats = -_log_likelihoods(context, ids, windows, progress)
-    metric = TextPerplexity(_is_exact(context.tokenizer, _read_as(texts, task)))
+    metric = TextPerplexity(_is_exact(context.tokenizer, read))
     units = [
         (len(row), len(document.text.split()), len(document.text.encode("utf-8")))
         for row, document in zip(ids, texts, strict=True)
@@ -139,23 +139,23 @@ def _read_texts(
     task: PerplexityTaskConfig,
     context: TaskContext,
     left_out: Counter[str],
-) -> tuple[list[Document], list[np.ndarray]]:
-    """Returns the texts with at least one token, and their ids."""
-    read = list(itertools.islice(documents, context.limit))
-    rows = tokenize_texts(_read_as(read, task), context.tokenizer)
-    ids = np.split(rows.ids, rows.row_splits[1:-1]) if read else []
-    kept = [number for number, row in enumerate(ids) if len(row)]
-    if len(kept) < len(read):
-        left_out["a text without tokens"] += len(read) - len(kept)
-    return [read[number] for number in kept], [ids[number] for number in kept]
-
-
-def _read_as(documents: Sequence[Document], task: PerplexityTaskConfig) -> list[bytes]:
-    """Returns the texts as the model reads them."""
-    texts = [document.text for document in documents]
+) -> tuple[list[Document], list[bytes], list[np.ndarray]]:
+    """Returns the documents with tokens, their texts as they are read, and their ids."""
+    given = list(itertools.islice(documents, context.limit))
+    texts = [document.text for document in given]
     if task.detokenize == "wikitext":
-        texts = map(detokenize_wikitext, texts)
-    return [text.encode("utf-8") for text in texts]
+        texts = [detokenize_wikitext(text) for text in texts]
+    read = [text.encode("utf-8") for text in texts]
+    rows = tokenize_texts(read, context.tokenizer)
+    ids = np.split(rows.ids, rows.row_splits[1:-1]) if given else []
+    kept = [number for number, row in enumerate(ids) if len(row)]
+    if len(kept) < len(given):
+        left_out["a text without tokens"] += len(given) - len(kept)
+    return (
+        [given[number] for number in kept],
+        [read[number] for number in kept],
+        [ids[number] for number in kept],
+    )
 
 
 def _is_exact(tokenizer: Tokenizer, texts: Sequence[bytes]) -> bool:
