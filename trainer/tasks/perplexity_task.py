@@ -140,7 +140,7 @@ def _read_texts(
     context: TaskContext,
     left_out: Counter[str],
 ) -> tuple[list[Document], list[bytes], list[np.ndarray]]:
-    """Returns the documents with tokens, their texts as they are read, and their ids."""
+    """Returns the documents with tokens, their texts as read, and their ids."""
     given = list(itertools.islice(documents, context.limit))
     texts = [document.text for document in given]
     if task.detokenize == "wikitext":

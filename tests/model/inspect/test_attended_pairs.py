@@ -112,6 +112,14 @@ def test_kinds_without_a_score_for_each_pair(attention):
         np.testing.assert_array_equal(found, same & (AHEAD <= 0))
 
 
+def test_small_weights_hide_no_pair():
+    layer = attention_of_shape(ENCODER, LowRankAttentionConfig(rank=4))
+    assert attended_pairs(layer, ONE).all()
+    for weight in layer.weights:
+        weight.assign(weight * 1e-2)
+    assert attended_pairs(layer, ONE).all()
+
+
 def test_cells_of_several_tokens():
     window = SlidingWindowAttentionConfig(window_size=4)
     whole = seen(window, causal=True)
