@@ -166,7 +166,8 @@ def with_weights(function, weights):
         return function
 
     def call(*arguments):
-        with keras.StatelessScope() as scope:
+        # Variables that wait elsewhere for a value must not get it in a trace.
+        with keras.StatelessScope(initialize_variables=False) as scope:
             for pair in weights:
                 scope.add_update(pair)
             return function(*arguments)

@@ -62,7 +62,8 @@ def _of_any_weights(call, layer):
     # Not inlined, so that the function is optimized only once too.
     @tf.function(autograph=False, experimental_attributes={"_noinline": True})
     def traced(values, *arguments):
-        with keras.StatelessScope() as scope:
+        # Variables that wait elsewhere for a value must not get it in this graph.
+        with keras.StatelessScope(initialize_variables=False) as scope:
             for pair in zip(layer.variables, values, strict=True):
                 scope.add_update(pair)
             return call(layer, *arguments)

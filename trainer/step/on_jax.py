@@ -1,5 +1,6 @@
 """The update as a pure function that JAX compiles."""
 
+import functools
 from typing import Any
 
 import jax
@@ -20,6 +21,9 @@ from transbeam.trainer.step.batch import (
     tokens_in,
 )
 from transbeam.trainer.step.state import UpdateRule
+
+# Variables that wait elsewhere for a value must not get it in a trace.
+_stateless = functools.partial(keras.StatelessScope, initialize_variables=False)
 
 
 def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
@@ -44,7 +48,7 @@ def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
     def share(values, other_values, batch, counts, scale):
         batch = loss.prepare(batch)
         pairs = list(zip([*trained, *others], [*values, *other_values], strict=True))
-        with keras.StatelessScope(pairs) as scope:
+        with _stateless(pairs) as scope:
             value, sums = loss_of(outputs_of(batch), batch, counts)
         others_after = [
             _current(scope, variable, old)
@@ -73,21 +77,21 @@ def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
 
     def pure(values, other_values, rest, fixed, batch) -> tuple[Any, Numbers]:
         pairs = list(zip([*trained, *changed], [*values, *rest], strict=True))
-        with keras.StatelessScope(pairs):
+        with _stateless(pairs):
             scale = state.loss_scale.value
         counts = loss.counts(batch)
         work = of_all_parts if accumulation > 1 else share_and_gradients
-        with keras.StatelessScope(list(zip(loss.variables, fixed, strict=True))):
+        with _stateless(list(zip(loss.variables, fixed, strict=True))):
             gradients, (value, sums, other_values) = work(
                 values, other_values, batch, counts, scale
             )
 
         def new_values(change, *arguments):
-            with keras.StatelessScope(pairs) as scope:
+            with _stateless(pairs) as scope:
                 change(*arguments)
             return [_current(scope, variable, old) for variable, old in pairs]
 
-        with keras.StatelessScope(pairs):
+        with _stateless(pairs):
             gradients, norms, is_finite = rules.finish(gradients)
         is_finite = is_finite & jnp.isfinite(value)
         new = jax.lax.cond(

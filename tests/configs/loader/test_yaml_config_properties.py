@@ -25,10 +25,14 @@ from transbeam.configs.schema.run import RunConfig
 DEMO = Path(__file__).parents[3] / "configs" / "demo.yaml"
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+COLUMN = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0{}"), min_size=1
+)
 # Where the rules between the keys would refuse most random values.
 CHOSEN = {
     "name": st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]*", fullmatch=True),
     "hidden_dim": st.sampled_from([12, 24, 768]),
+    "embedding_dim": st.none() | st.integers(1, 12),
     "num_heads": st.sampled_from([2, 6]),
     "num_key_value_heads": st.none() | st.sampled_from([1, 2]),
     "head_dim": st.none() | st.sampled_from([2, 128]),
@@ -62,6 +66,13 @@ CHOSEN = {
     "end_step": st.integers(50, 100),
     "targets": st.lists(TEXT, min_size=1, max_size=3).map(tuple),
     "not_decayed": st.lists(TEXT.map(re.escape), max_size=3).map(tuple),
+    "text": COLUMN | st.just("{a}: {b}"),
+    "second_text": st.none() | COLUMN,
+    "negative_text": st.none() | COLUMN,
+    "target_text": st.none() | COLUMN,
+    "choices": st.none() | st.lists(COLUMN, min_size=2, max_size=3).map(tuple),
+    "where": st.none() | st.dictionaries(TEXT, TEXT, min_size=1, max_size=3),
+    "frozen": st.lists(TEXT, min_size=1, max_size=3).map(tuple),
     "label": TEXT,
     "label_names": st.none() | st.dictionaries(TEXT, st.just("name"), min_size=1),
     "hash_range": st.sampled_from([None, (0.0, 0.8), (0.25, 1.0)]),
@@ -86,7 +97,10 @@ def values_of_type(annotation: Any, key: ConfigKey) -> st.SearchStrategy[Any]:
         return st.one_of(*map(sections, kinds.values()))
     if get_origin(annotation) is tuple:
         element = values_of_type(get_args(annotation)[0], key)
-        return st.lists(element, max_size=3).map(tuple)
+        least = 2 if key.name == "labels" else 0  # of different ones, to choose from
+        return st.lists(element, min_size=least, max_size=3, unique=least > 0).map(
+            tuple
+        )
     if get_origin(annotation) is Mapping:
         element = values_of_type(get_args(annotation)[1], key)
         return st.dictionaries(TEXT, element, max_size=3)
@@ -111,8 +125,14 @@ def sections(draw: st.DrawFn, section: type) -> Any:
 def built(section: type) -> st.SearchStrategy[Any]:
     keys = section_keys(section).values()
     tag = section_kind(section)
-    values = {key.name: values_of(key) for key in keys if key.name != "kind" or not tag}
-    found = st.fixed_dictionaries(values).map(lambda chosen: build(section, chosen))
+    always, half = {}, {}
+    for key in keys:
+        if key.name != "kind" or not tag:
+            # With all keys random, a rule between two of them refuses nearly every run.
+            random = always if key.required or key.name in CHOSEN else half
+            random[key.name] = values_of(key)
+    values = st.fixed_dictionaries(always, optional=half)
+    found = values.map(lambda chosen: build(section, chosen))
     return found.filter(lambda section: section is not None)
 
 

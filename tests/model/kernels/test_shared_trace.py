@@ -52,6 +52,17 @@ def test_one_trace_and_the_weights_of_each():
     assert calls == layers[:1]
 
 
+def test_variables_that_wait_for_a_value_elsewhere_are_left_alone():
+    with keras.StatelessScope(initialize_variables=False):
+        waiting = keras.Variable("ones", (2,))
+    layers, calls = [dense() for _ in range(2)], []
+    tf.function(chain(layers, calls), autograph=False)(X)
+    assert calls == layers[:1]  # a variable made in a trace would need another
+    with keras.StatelessScope():
+        pass
+    np.testing.assert_array_equal(waiting, [1, 1])
+
+
 def test_new_weights_are_seen():
     layers, calls = [dense() for _ in range(2)], []
     traced = tf.function(chain(layers, calls), autograph=False)
