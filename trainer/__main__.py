@@ -239,8 +239,8 @@ COMMANDS = (
         summary="evaluate the trained model",
         description="Evaluates the model of CONFIG, trained or imported, on the whole "
         "validation split and writes the metrics of its objective to the run's "
-        "folder. With --tasks, puts the questions of a file to a decoder that was not "
-        "trained for them.",
+        "folder. With --tasks, puts the questions of a file to a decoder or "
+        "an encoder-decoder that was not trained for them.",
         epilog="example: transbeam evaluate configs/demo.yaml",
     ),
     Command(

@@ -42,7 +42,7 @@ class EvaluateArguments(RunArguments):
     )
     tasks: Path | None = argument(
         "--tasks FILE",
-        "tasks that a decoder does without training, in YAML: choices by likelihood, "
+        "tasks that a model does without training, in YAML: choices by likelihood, "
         "written answers, perplexity of texts; with as many examples as FILE says",
     )
 

@@ -197,9 +197,10 @@ def frame_pairs(
         tokenizer: The tokenizer, for its special tokens.
         run: The configuration, for the message if a special token is missing.
     """
-    end, pad = needed(tokenizer, run, "end"), tokenizer.special.pad
-    begin = pad if tokenizer.special.begin is None else tokenizer.special.begin
-    encoder, decoder = join_rows(sources, end), join_rows(begin, targets)
+    end, special = needed(tokenizer, run, "end"), tokenizer.special
+    pad = special.pad
+    encoder = join_rows(sources, end)
+    decoder = join_rows(special.decoder_begin, targets)
     encoder_grid = Grid.from_lengths(encoder.lengths, lengths[0], record)
     decoder_grid = Grid.from_lengths(decoder.lengths, lengths[1], record)
     return FramedPairs(

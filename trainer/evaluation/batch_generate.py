@@ -115,7 +115,8 @@ def write_answers(
     else:
         longest = config.data.sequence_length
         rows = _encoded(texts, tokenizer, longest, needed(tokenizer, config, "end"))
-        write, pad_left = _writer(model, settings, tokenizer), False
+        begin = tokenizer.special.decoder_begin
+        write, pad_left = seq2seq_writer(model, settings, begin), False
     prompts = Prompts(rows, longest, tokenizer.special.pad, pad_left)
     answers = generate_rows(prompts, write, config.seed, progress)
     written = decode_answers(answers, tokenizer)
@@ -156,7 +157,7 @@ def generate_rows(
     Args:
         prompts: The prompts.
         write: Function from ids, mask and seeds to new ids and their numbers, such as
-            that of `decoder_writer`.
+            those of `decoder_writer` and `seq2seq_writer`.
         seed: Seed of the first prompt; the others' seeds follow.
         progress: The progress bar, which advances by the number of finished prompts.
     """
@@ -231,16 +232,19 @@ def _padded(prompts: Prompts, group: Group) -> tuple[np.ndarray, np.ndarray]:
     return np.where(mask, rows.ids[cells], pad).astype(np.int32), mask.astype(np.int32)
 
 
-def _writer(
-    model: keras.Model, config: GenerationConfig, tokenizer: Tokenizer
+def seq2seq_writer(
+    model: keras.Model, config: GenerationConfig, begin: int
 ) -> Callable[..., tuple[Any, Any]]:
     """Compiles the function that generates the best output for each encoder input.
 
     The compiled function takes ids, mask and seeds, and returns ids and lengths, int32
     (B, N) and (B,).
+
+    Args:
+        model: An encoder-decoder without packing, with its weights.
+        config: The settings.
+        begin: The first token that the decoder reads.
     """
-    special = tokenizer.special
-    begin = special.pad if special.begin is None else special.begin
     hidden = isinstance(config.method, ContrastiveConfig)
 
     def write(token_ids, padding_mask, seeds):

@@ -156,8 +156,7 @@ def _warn_about(
         console.warn(f"{generation.where}: not imported: {listed}")
     if tokenizer is None or not isinstance(checkpoint.config, Seq2SeqModelConfig):
         return
-    special = tokenizer.special
-    start = special.pad if special.begin is None else special.begin
+    start = tokenizer.special.decoder_begin
     if generation.start not in (None, start):
         console.warn(
             f"{checkpoint.where}: decoder_start_token_id={generation.start} is not "

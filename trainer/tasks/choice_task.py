@@ -51,7 +51,7 @@ def evaluate_choices(
     for count in shots:
         start, notes = time.monotonic(), joined.copy()
         drawn = [read.pool.draw(question, count) for question in questions]
-        rooms = [context.max_length + 1 - max(map(len, ids)) for _, ids in rows]
+        rooms = [context.context_room(max(map(len, ids))) for _, ids in rows]
         contexts = builder.contexts(questions, drawn, rooms, notes)
         requests = [
             Continuations(before.token_ids, answers)
@@ -128,7 +128,7 @@ def _unconditional(
     longest = max(len(text) for ids in different.values() for text in ids)
     question = Question("", 0, prompt, ())
     notes: Counter[str] = Counter()
-    room = context.max_length + 1 - longest
+    room = context.context_room(longest)
     (before,) = builder.contexts([question], [[]], [room], notes)
     requests = [Continuations(before.token_ids, ids) for ids in different.values()]
     label = f"{task.name}, without question"

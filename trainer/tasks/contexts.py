@@ -103,7 +103,7 @@ class ContextBuilder:
         rooms: Sequence[int],
         notes: Counter[str],
     ) -> list[Context]:
-        """Tokenizes the contexts, each with the token that begins a document, if any.
+        """Tokenizes the contexts, framed as documents are.
 
         Args:
             questions: The questions.
@@ -122,7 +122,7 @@ class ContextBuilder:
             for row, ids in zip(
                 rows, self._rows([x.rstrip() for x in texts]), strict=True
             ):
-                found[row] = self._with_begin_token(ids)
+                found[row] = self._framed(ids)
                 if len(found[row]) <= rooms[row]:
                     continue
                 if used[row]:
@@ -158,7 +158,7 @@ class ContextBuilder:
         special = self.tokenizer.special
         return None if special.begin == special.end else special.begin
 
-    def _with_begin_token(self, ids: np.ndarray) -> np.ndarray:
+    def _framed(self, ids: np.ndarray) -> np.ndarray:
         """Puts the begin token before a context; before an empty one the end token."""
         begin = self._begin
         if begin is None and not len(ids):

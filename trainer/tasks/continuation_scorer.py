@@ -9,7 +9,10 @@ import numpy as np
 
 from transbeam.configs.cli.progress import Bar
 from transbeam.model.generation.continuation_scores import continuation_scores
-from transbeam.model.generation.keras_decode_functions import decoder_steps
+from transbeam.model.generation.keras_decode_functions import (
+    decoder_steps,
+    seq2seq_steps,
+)
 
 _MOST_CONTEXTS = 16
 _MOST_LOGITS = 1 << 24  # 64 MB of float32
@@ -35,15 +38,29 @@ class Continuations:
 
 
 class ContinuationScorer:
-    """Computes log-likelihoods of continuations by a decoder.
+    """Computes log-likelihoods of continuations by a decoder or an encoder-decoder.
+
+    An encoder-decoder encodes the context, and its decoder predicts the continuation
+    after its first token.
 
     Args:
-        model: A decoder of `build_model` without packing, with its weights.
+        model: A decoder or encoder-decoder of `build_model` without packing, with its
+            weights.
+        first_token: The token with which an encoder-decoder's decoder begins; None for
+            a decoder.
+        longest: The largest number of tokens of an encoder-decoder's context.
     """
 
-    def __init__(self, model: keras.Model):
+    def __init__(
+        self,
+        model: keras.Model,
+        first_token: int | None = None,
+        longest: int | None = None,
+    ):
         self._vocabulary = int(model.output["logits"].shape[-1])
-        self._score = _compiled(model)
+        self._score = _compiled(model, first_token)
+        self._is_decoder = first_token is None
+        self._longest = longest
 
     def score(
         self, requests: Sequence[Continuations], progress: Bar
@@ -88,10 +105,11 @@ class ContinuationScorer:
 
     def _score_group(self, requests: Sequence[Continuations]) -> np.ndarray:
         longest = max(len(request.context) for request in requests)
+        width = -(-longest // _WIDTHS) * _WIDTHS
         contexts, context_mask = padded(
             [request.context for request in requests],
-            -(-longest // _WIDTHS) * _WIDTHS,
-            left=True,
+            min(width, self._longest or width),
+            left=self._is_decoder,
         )
         texts = [text for request in requests for text in request.texts]
         width = max(map(len, texts))
@@ -124,11 +142,17 @@ def padded(
     return ids, mask
 
 
-def _compiled(model: keras.Model) -> Callable[..., Any]:
+def _compiled(model: keras.Model, first_token: int | None) -> Callable[..., Any]:
     """Compiles the scores of a batch, for one width of continuations at a time."""
 
-    def score(*batch: Any) -> Any:
-        return continuation_scores(decoder_steps(model), *batch)
+    def score(contexts: Any, context_mask: Any, *texts: Any) -> Any:
+        if first_token is None:
+            steps = decoder_steps(model)
+            return continuation_scores(steps, contexts, context_mask, *texts)
+        steps = seq2seq_steps(model, contexts, context_mask)
+        shape = (keras.ops.shape(contexts)[0], 1)
+        first = keras.ops.full(shape, first_token, dtype="int32")
+        return continuation_scores(steps, first, keras.ops.ones_like(first), *texts)
 
     if keras.backend.backend() == "jax":
         import jax

@@ -19,6 +19,7 @@ from transbeam.trainer.evaluation.batch_generate import (
     decode_answers,
     decoder_writer,
     generate_rows,
+    seq2seq_writer,
 )
 from transbeam.trainer.evaluation.generation_eval import text_scores
 from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
@@ -46,12 +47,12 @@ def evaluate_generation(
         DataError: A source cannot be read, no question can be asked, or the model reads
             no more tokens than an answer may have.
     """
-    room = context.max_length - task.max_new_tokens
-    if room < 1:
+    if task.max_new_tokens >= context.max_length:
         raise DataError(
             f"task {task.name!r}: max_new_tokens={task.max_new_tokens} leaves no room "
             f"for a prompt: the model reads {context.max_length} tokens. Lower it"
         )
+    room = context.context_room(task.max_new_tokens + 1)
     read = context.ask(task, max(shots))
     builder, left_out = context.context_builder(task), read.left_out.copy()
     questions = []
@@ -73,7 +74,10 @@ def evaluate_generation(
         ),
         pad_token_id=special.pad,
     )
-    write = decoder_writer(context.model, settings)
+    if context.has_encoder:
+        write = seq2seq_writer(context.model, settings, special.decoder_begin)
+    else:
+        write = decoder_writer(context.model, settings)
     for count in shots:
         start, notes = time.monotonic(), Counter[str]()
         drawn = [read.pool.draw(question, count) for question in questions]
@@ -83,7 +87,10 @@ def evaluate_generation(
         label = f"{task.name}, {shots_title(count)}"
         with context.console.progress(label, len(questions), "questions") as progress:
             new = generate_rows(
-                Prompts(rows, room, special.pad), write, context.seed, progress
+                Prompts(rows, room, special.pad, pad_left=not context.has_encoder),
+                write,
+                context.seed,
+                progress,
             )
         written = decode_answers(new, context.tokenizer)
         answers = [cut_at_stop(text, task.stop).strip() for text in written]

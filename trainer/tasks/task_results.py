@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from transbeam.configs.cli.console import Console
+from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.task_file import PromptedTask
@@ -16,6 +17,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.metrics.confidence_intervals import Interval
 from transbeam.trainer.tasks.asked_questions import AskedQuestions
 from transbeam.trainer.tasks.contexts import ContextBuilder
+from transbeam.trainer.tasks.encoder_contexts import EncoderContextBuilder
 from transbeam.trainer.tasks.prompts import ChatPrompts, TextPrompts
 
 
@@ -44,6 +46,18 @@ class TaskContext:
         """The maximum number of tokens that the model reads."""
         return self.config.model.max_sequence_length
 
+    @property
+    def has_encoder(self) -> bool:
+        """True if an encoder reads the contexts, and a decoder predicts the answers."""
+        return isinstance(self.config.model, Seq2SeqModelConfig)
+
+    def context_room(self, answer_length: int) -> int:
+        """The maximum number of tokens of a context before a scored answer."""
+        if self.has_encoder:
+            return self.config.data.sequence_length
+        # The last token of an answer is predicted and not read.
+        return self.max_length + 1 - answer_length
+
     def ask(self, task: PromptedTask, most_shots: int) -> AskedQuestions:
         """Reads the questions of a task, and with shots those for them.
 
@@ -56,6 +70,9 @@ class TaskContext:
 
     def context_builder(self, task: PromptedTask) -> ContextBuilder:
         """Makes the builder of a task's contexts, in the form that the model knows."""
+        if self.has_encoder:
+            prompts = TextPrompts(task)
+            return EncoderContextBuilder(prompts, self.tokenizer, self.max_length)
         prompts = TextPrompts(task)
         if isinstance(self.config.objective, DialogueConfig):
             prompts = ChatPrompts(task, self.tokenizer.chat_format)

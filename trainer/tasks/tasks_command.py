@@ -18,6 +18,8 @@ from transbeam.configs.schema.objectives.language_modeling import (
 from transbeam.configs.schema.objectives.supervised import (
     CompletionConfig,
     DialogueConfig,
+    Seq2SeqConfig,
+    TextToTextConfig,
 )
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.task_file import (
@@ -39,7 +41,9 @@ from transbeam.trainer.tasks.tasks_page import (
     tasks_page,
 )
 
-_KINDS = "causal, prefix, completion or dialogue"
+_DECODERS = CausalConfig | PrefixConfig | CompletionConfig | DialogueConfig
+_ENCODER_DECODERS = Seq2SeqConfig | TextToTextConfig
+_KINDS = "causal, prefix, completion, dialogue, seq2seq or text_to_text"
 
 
 def evaluate_tasks(invocation: Invocation, file: Path) -> dict[str, Any]:
@@ -55,7 +59,7 @@ def evaluate_tasks(invocation: Invocation, file: Path) -> dict[str, Any]:
 
     Raises:
         UserError: The file is invalid, a source cannot be read, or the model is
-            missing, damaged or does not go on with texts.
+            missing, damaged or does not answer in words.
     """
     config, console = invocation.config, invocation.console
     tasks = load_task_file(file)
@@ -100,6 +104,12 @@ def evaluate_tasks(invocation: Invocation, file: Path) -> dict[str, Any]:
 
 def _evaluate(context: TaskContext, tasks: TaskFileConfig) -> Iterator[TaskResult]:
     scorer = ContinuationScorer(context.model)
+    if context.has_encoder:
+        scorer = ContinuationScorer(
+            context.model,
+            first_token=context.tokenizer.special.decoder_begin,
+            longest=context.config.data.sequence_length,
+        )
     for task in tasks.tasks:
         match task:
             case ChoiceTaskConfig():
@@ -115,21 +125,20 @@ def _evaluate(context: TaskContext, tasks: TaskFileConfig) -> Iterator[TaskResul
 def _check_objective(config: RunConfig, tasks: TaskFileConfig) -> None:
     """Checks that the model continues texts, and for perplexities that it is causal."""
     objective = config.objective
-    known = CausalConfig | PrefixConfig | CompletionConfig | DialogueConfig
-    if not isinstance(objective, known):
+    if not isinstance(objective, _DECODERS | _ENCODER_DECODERS):
         raise ConfigError(
-            f"objective.kind={objective.kind}: tasks are for decoders, whose kind is "
-            f"{_KINDS}. Evaluate this model with its own test set: "
-            "`transbeam evaluate --test`"
+            f"objective.kind={objective.kind}: tasks are for models that answer in "
+            f"words, whose kind is {_KINDS}. Evaluate this model with its own test "
+            "set: `transbeam evaluate --test`"
         )
     perplexities = [
         task.name for task in tasks.tasks if isinstance(task, PerplexityTaskConfig)
     ]
-    if perplexities and isinstance(objective, PrefixConfig):
+    if perplexities and isinstance(objective, PrefixConfig | _ENCODER_DECODERS):
         raise ConfigError(
-            f"task {perplexities[0]!r}: objective.kind=prefix reads the beginning of "
-            "a text in both directions, so it has no perplexity of whole texts. Remove "
-            "the task"
+            f"task {perplexities[0]!r}: objective.kind={objective.kind} reads the "
+            "beginning of a text in both directions, so it has no perplexity of whole "
+            "texts. Remove the task"
         )
 
 

@@ -102,6 +102,11 @@ class SpecialIds:
         """The ids of all tokens that end a generated text."""
         return self.stop if self.end is None else (self.end, *self.stop)
 
+    @property
+    def decoder_begin(self) -> int:
+        """The first id that the decoder of an encoder-decoder reads, as T5's does."""
+        return self.pad if self.begin is None else self.begin
+
 
 class Tokenizer(Protocol):
     """Converts text to ids and back, as TensorFlow functions, also in a SavedModel."""

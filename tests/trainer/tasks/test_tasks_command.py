@@ -58,7 +58,25 @@ tasks:
 """
 
 
-LABELS = ClassificationConfig(labels=("a", "b"))
+ENCODER_DECODER = """
+name: encoder-decoder
+data:
+  source: {kind: csv, path: FOLDER/moods.csv, columns: {text: text, label: mood}}
+  validation_fraction: 0.3
+  sequence_length: 32
+tokenizer: {kind: byte_bpe, vocabulary_size: 260}
+objective:
+  {kind: text_to_text, source: "{text}:", target: "{label}", decoder_length: 8}
+model:
+  kind: seq2seq
+  num_layers: 1
+  num_decoder_layers: 1
+  hidden_dim: 16
+  max_sequence_length: 32
+  attention: {num_heads: 2}
+  feedforward: {intermediate_dim: 32}
+training: {steps: 2, batch_size: 2, schedule: {warmup_steps: 1}, samples: 0}
+"""
 
 
 @pytest.fixture
@@ -73,7 +91,11 @@ def folder(tmp_path) -> Path:
 
 def make_decoder(folder: Path) -> None:
     (folder / "corpus.txt").write_text("\n\n".join(paragraphs(60)), "utf-8")
-    (folder / "run.yaml").write_text(YAML.replace("FOLDER", str(folder)), "utf-8")
+    make_run(folder, YAML)
+
+
+def make_run(folder: Path, yaml: str) -> None:
+    (folder / "run.yaml").write_text(yaml.replace("FOLDER", str(folder)), "utf-8")
     given = Invocation(
         config=load_run(folder / "run.yaml"),
         config_file=folder / "run.yaml",
@@ -140,7 +162,7 @@ def test_results_of_each_task_and_number_of_shots(folder, capsys):
     [
         (
             ClassificationConfig(labels=("a", "b")),
-            "objective.kind=classification: tasks are for decoders",
+            "objective.kind=classification: tasks are for models that answer in words",
         ),
         (PrefixConfig(), "task 'books': objective.kind=prefix reads the beginning"),
     ],
@@ -148,6 +170,23 @@ def test_results_of_each_task_and_number_of_shots(folder, capsys):
 def test_models_that_cannot_do_the_tasks(folder, objective, message):
     with pytest.raises(UserError, match=message):
         evaluate_tasks(invocation(folder, objective=objective), folder / "tasks.yaml")
+
+
+@eagerly
+def test_an_encoder_decoder_reads_prompts_and_writes_answers(folder):
+    make_run(folder, ENCODER_DECODER)
+    with pytest.raises(UserError, match="text_to_text reads the beginning"):
+        evaluate_tasks(invocation(folder), folder / "tasks.yaml")
+    tasks = (folder / "tasks.yaml").read_text("utf-8")
+    without_books = tasks[: tasks.index("- kind: perplexity")]
+    (folder / "tasks.yaml").write_text(without_books, "utf-8")
+    found = evaluate_tasks(invocation(folder), folder / "tasks.yaml")
+    results = {(row["task"], row["shots"]): row for row in found["results"]}
+    assert [row["units"] for row in results.values()] == [9, 9, 10]
+    lines = (Path(found["path"]) / "moods-1.jsonl").read_text("utf-8").splitlines()
+    scores = [json.loads(line)["log_likelihoods"] for line in lines]
+    assert all(len(of) == 2 and max(of) < 0 for of in scores)
+    assert len(set(map(tuple, scores))) == 9
 
 
 @pytest.mark.parametrize("other", [["--test"], ["--model", "export"]])
