@@ -1,15 +1,16 @@
 """A training run, step by step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import keras
 from markupsafe import Markup
 
-from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.loader.model_files import (
     IMPORTED,
@@ -19,6 +20,7 @@ from transbeam.configs.loader.model_files import (
 )
 from transbeam.configs.loader.run_folder import Stage, fingerprint, save_config
 from transbeam.configs.loader.warmup import STEPS, WARMUP_STEPS
+from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.training import ModelParallelConfig
 from transbeam.configs.system.memory import peak_memory
 from transbeam.model.weights.training_checkpoints import list_checkpoints
@@ -177,6 +179,9 @@ def _begin_and_train(
             meaning = f"whether {stage.path} has been started (1) or not (0)"
             workers.agree(int(stage.exists), meaning)
             training = prepare(invocation, stage.path, workers)
+            measure = _validation(training, config, workers)
+            if (metric := config.training.best_metric) is not None:
+                _check_metric(metric, measure(1))
         except BaseException:
             stage.take_back(moved)
             raise
@@ -188,7 +193,7 @@ def _begin_and_train(
             )
         if moved:
             console.say(f"the earlier model is now in {moved}")
-        result = _train(training, invocation, stage.path, workers)
+        result = _train(training, invocation, stage.path, workers, measure)
     result = {"path": str(stage.path), "peak_memory_mb": peak.megabytes, **result}
     if workers.is_chief:
         stage.finish(inputs, result)
@@ -197,7 +202,11 @@ def _begin_and_train(
 
 
 def _train(
-    prepared: TrainingSetup, invocation: Invocation, folder: Path, workers: Workers
+    prepared: TrainingSetup,
+    invocation: Invocation,
+    folder: Path,
+    workers: Workers,
+    measure: Callable[[int], EvaluationMetrics],
 ) -> dict[str, Any]:
     """Trains, evaluates, and writes weights and report, after all checks."""
     config, console = invocation.config, invocation.console
@@ -210,14 +219,15 @@ def _train(
     )
 
     # 1. The steps.
-    _fit(prepared, invocation, workers)
+    _fit(prepared, invocation, workers, measure)
     skipped = int(state.skipped.numpy())
 
     # 2. The final weights and their evaluation.
     workers.wait()  # until the chief has written the last checkpoint
-    best = best_checkpoint(folder / "checkpoints")
+    metric = training.best_metric or "loss"
+    best = best_checkpoint(folder / "checkpoints", metric)
     if training.final_weights == "best" and best is not None:
-        console.say(f"the lowest validation loss was at {best.name}")
+        console.say(f"the best {metric} of validation was at {best.name}")
         restore_checkpoint(best, state)
     if manifest.has_validation:
         console.say("evaluating on the whole validation split")
@@ -266,7 +276,39 @@ def _train(
     return result
 
 
-def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> None:
+def _validation(
+    prepared: TrainingSetup, config: RunConfig, workers: Workers
+) -> Callable[[int], EvaluationMetrics]:
+    """Makes a function that evaluates the model on so many validation batches."""
+    state, manifest = prepared.state, prepared.manifest
+    masking = dynamic_masking(config, manifest.folder)
+    batches = validation_batches(manifest, config.training.batch_size, masking)
+    forward = build_evaluation(state.model, prepared.loss, workers)
+    strict = config.evaluation.strict_entities
+    scorers = make_scorers(config.objective, strict_entities=strict)
+
+    def measure(number: int) -> EvaluationMetrics:
+        with averaged(state):
+            return validate(forward, scorers, on_host(batches.take(number)))
+
+    return measure
+
+
+def _check_metric(name: str, found: EvaluationMetrics) -> None:
+    """Checks before the training that its validations measure a metric."""
+    if name not in (known := found.as_json()):
+        raise ConfigError(
+            f"training.best_metric={name}: no metric of the validation. Choose one of "
+            f"{', '.join(sorted(known))}"
+        )
+
+
+def _fit(
+    prepared: TrainingSetup,
+    invocation: Invocation,
+    workers: Workers,
+    measure: Callable[[int], EvaluationMetrics],
+) -> None:
     """Runs the remaining training steps."""
     config, console = invocation.config, invocation.console
     state, manifest, step = prepared.state, prepared.manifest, prepared.step
@@ -285,22 +327,12 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
         accumulation=training.accumulation * workers.local_replicas,
         worker=(workers.place.number, workers.place.count),
     )
-    sample = validation_batches(manifest, training.batch_size, masking).take(
-        training.validation_batches
-    )
-    forward = build_evaluation(state.model, prepared.loss, workers)
-    strict = config.evaluation.strict_entities
-    scorers = make_scorers(config.objective, strict_entities=strict)
     is_tensorflow = keras.backend.backend() == "tensorflow"
 
     analysis = None
     if training.analyze_every and writes:
         special = load_tokenizer(manifest.folder / TOKENIZER).special
         analysis = TrainingAnalysis(config, manifest, special, folder, step)
-
-    def measure() -> EvaluationMetrics:
-        with averaged(state):
-            return validate(forward, scorers, on_host(sample))
 
     def analyze(at_step: int) -> Mapping[str, float]:
         return analysis(at_step, prepared.model) if analysis else {}
@@ -326,13 +358,14 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
             writes,
             prepared.rows,
             prepared.matmul_dtype,
+            training.best_metric or "loss",
         )
         try:
             run_steps(
                 build_step(state, prepared.loss, training, workers),
                 # Tensors on TensorFlow, else NumPy arrays.
                 iter(batches) if is_tensorflow else on_host(batches),
-                Measurements(measure, analyze),
+                Measurements(partial(measure, training.validation_batches), analyze),
                 state=state,
                 config=training,
                 log=log,

@@ -173,7 +173,13 @@ class TrainingConfig:
 
     final_weights: Literal["last", "best"] = "last"
     """Final weights: those of the last step, or of the checkpoint with the lowest
-    validation loss.
+    validation loss, or with the best `best_metric`.
+    """
+
+    best_metric: str | None = None
+    """Metric of the validation by which `final_weights: best` selects a checkpoint,
+    such as `accuracy` or `entity_f1`: the highest value, of `mae` and losses the
+    lowest. Left out: the loss.
     """
 
     keep_checkpoints: int = option(2, minimum=1)
@@ -188,6 +194,12 @@ class TrainingConfig:
         self._check_length()
         self._check_beginning()
         self._check_pruning()
+        if self.best_metric is not None and self.final_weights == "last":
+            raise ConfigError(
+                f"best_metric={self.best_metric} selects the best checkpoint, and with "
+                "final_weights=last the weights are those of the last step. Write "
+                "`final_weights: best`, or remove `best_metric`"
+            )
         if self.analyze_every and isinstance(self.adaptation, LoraWeightsConfig):
             raise ConfigError(
                 f"analyze_every={self.analyze_every}: with adaptation.kind=lora the "

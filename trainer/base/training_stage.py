@@ -31,6 +31,7 @@ _OF_NO_WEIGHT = {
     f"training.{key}"
     for key in (
         "analyze_every",
+        "best_metric",
         "accumulation",  # gives the gradient of the whole batch
         "distillation.teacher",
         "distribution.kind",
@@ -47,7 +48,11 @@ _OF_NO_WEIGHT = {
     )
 }
 # Those of them that decide which checkpoint is the best.
-_OF_THE_BEST = {"training.evaluate_every", "training.validation_batches"}
+_OF_THE_BEST = {
+    "training.best_metric",
+    "training.evaluate_every",
+    "training.validation_batches",
+}
 
 
 def training_inputs(

@@ -13,7 +13,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +77,7 @@ class Checkpoints:
             position in the data.
         matmul_dtype: The dtype in which bfloat16 matrices are multiplied; None without
             mixed_bfloat16.
+        best_metric: Name of the metric of the best checkpoint.
     """
 
     def __init__(
@@ -86,27 +87,32 @@ class Checkpoints:
         writes: bool = True,
         rows: Sequence[int] = (),
         matmul_dtype: str | None = None,
+        best_metric: str = "loss",
     ):
         self.folder = folder
         self.keep = keep
         self.writes = writes
         self.rows = rows
         self.matmul_dtype = matmul_dtype
+        self.best_metric = best_metric
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._writing: Future | None = None
         for left in folder.glob(".step-*.tmp") if writes else ():
             shutil.rmtree(left, ignore_errors=True)
 
     def save(
-        self, state: TrainState, step: int, validation_loss: float | None = None
+        self,
+        state: TrainState,
+        step: int,
+        validation: Mapping[str, float] | None = None,
     ) -> None:
         """Starts writing `step-…`; first waits for the previous write to finish.
 
         Args:
             state: The training's state.
             step: Updates done.
-            validation_loss: The loss, if measured at this step; the checkpoint with the
-                lowest one is kept.
+            validation: The metrics by name, if measured at this step; the best
+                checkpoint is kept.
 
         Raises:
             ArtifactError: The disk is full or the folder cannot be written; this may
@@ -115,10 +121,10 @@ class Checkpoints:
         if not self.writes:
             return
         self.wait()
-        if validation_loss is not None and not math.isfinite(validation_loss):
-            validation_loss = None  # no candidate for the best
+        if validation and not math.isfinite(validation["loss"]):
+            validation = None  # no candidate for the best
         snapshot = take_snapshot(state, step)
-        self._writing = self._thread.submit(self._write, snapshot, validation_loss)
+        self._writing = self._thread.submit(self._write, snapshot, validation or {})
 
     def wait(self) -> None:
         """Waits until the checkpoint is on the disk; raises what `save` raises."""
@@ -133,19 +139,19 @@ class Checkpoints:
         finally:
             self._thread.shutdown()
 
-    def _write(self, snapshot: Snapshot, validation_loss: float | None) -> None:
+    def _write(self, snapshot: Snapshot, validation: Mapping[str, float]) -> None:
         write_checkpoint(
-            self.folder, snapshot, validation_loss, self.rows, self.matmul_dtype
+            self.folder, snapshot, validation, self.rows, self.matmul_dtype
         )
-        paths = list_checkpoints(self.folder)
-        for old in {*paths[: -self.keep]} - {best_checkpoint(self.folder)}:
+        best = best_checkpoint(self.folder, self.best_metric)
+        for old in {*list_checkpoints(self.folder)[: -self.keep]} - {best}:
             shutil.rmtree(old)
 
 
 def write_checkpoint(
     folder: Path,
     snapshot: Snapshot,
-    validation_loss: float | None = None,
+    validation: Mapping[str, float] | None = None,
     rows: Sequence[int] = (),
     matmul_dtype: str | None = None,
 ) -> Path:
@@ -169,7 +175,7 @@ def write_checkpoint(
             rest = {
                 "format": FORMAT,
                 "step": snapshot.step,
-                "validation_loss": validation_loss,
+                "validation": _finite(validation or {}),
                 "rows": list(rows),
                 "matmul_dtype": matmul_dtype,
                 "sha256": sha256(path),
@@ -184,11 +190,20 @@ def write_checkpoint(
     return final
 
 
-def best_checkpoint(folder: Path) -> Path | None:
-    """The complete checkpoint with the lowest validation loss, if one was measured."""
-    paths = list_checkpoints(folder)
-    losses = {path: loss for path in paths if (loss := _loss(path)) is not None}
-    return min(losses, key=losses.__getitem__) if losses else None
+def best_checkpoint(folder: Path, metric: str = "loss") -> Path | None:
+    """The complete checkpoint with the best validation, if there was one.
+
+    Args:
+        folder: The folder of the checkpoints.
+        metric: The name of a metric. Losses and `mae` are best if they are low, all
+            others if they are high.
+    """
+    validations = {path: _validation(path) for path in list_checkpoints(folder)}
+    values = {path: of[metric] for path, of in validations.items() if metric in of}
+    if not values:
+        return None
+    is_low = metric == "mae" or metric.startswith("loss")
+    return (min if is_low else max)(values, key=values.__getitem__)
 
 
 def restore_checkpoint(path: Path, state: TrainState) -> int:
@@ -325,8 +340,17 @@ def _difference(there: dict[str, Any] | None, here: dict[str, Any] | None) -> st
     return f"{here['path']} is {kinds[0]} there and {kinds[1]} here"
 
 
-def _loss(path: Path) -> float | None:
+def _validation(path: Path) -> dict[str, float]:
+    """Reads the metrics that were measured at a checkpoint, by name."""
     try:
-        return json.loads((path / DESCRIPTION).read_text("utf-8"))["validation_loss"]
-    except (OSError, ValueError, KeyError):
-        return None  # damaged; `restore_checkpoint` reports it
+        described = json.loads((path / DESCRIPTION).read_text("utf-8"))
+        if "validation" not in described:  # by an older version
+            loss = described["validation_loss"]
+            return {} if loss is None else {"loss": loss}
+        return dict(described["validation"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}  # damaged; `restore_checkpoint` reports it
+
+
+def _finite(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}

@@ -112,7 +112,7 @@ def run_steps(
                 log.validated(found)
                 # A model that is yet to be pruned is no candidate for the best.
                 counts = pruner is None or pruner.is_finished(log.step)
-                checkpoints.save(state, log.step, found.loss if counts else None)
+                checkpoints.save(state, log.step, found.as_json() if counts else None)
                 log.restart_clock()
             elif stops:
                 log.flush()

@@ -30,6 +30,7 @@ def parse(*overrides: str) -> TrainingConfig:
             r"schedule.warmup_steps=101 is more than steps=100",
         ),
         ("schedule={kind: noam, warmup_steps: 4000}", "=4000 is more than steps=100"),
+        ("best_metric=accuracy", "with final_weights=last the weights are those of"),
         ("schedule={kind: noam, warmup_steps: 0}", "it must be at least 1"),
         ("schedule={kind: inverse_sqrt, warmup_steps: 0}", "it must be at least 1"),
         (

@@ -180,22 +180,32 @@ def test_trains_on_from_there_and_needs_it_no_more(run, trained, capsys) -> None
     assert f"warning: {elsewhere}/" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("keys", "metric", "step"),
+    [([], "loss", 2), (["training.best_metric=macro_f1"], "macro_f1", 1)],
+)
 @eagerly
-def test_ends_with_the_best_weights(run, monkeypatch) -> None:
-    losses = iter([5.0, 1.0, 3.0])
-    monkeypatch.setattr(
-        "transbeam.trainer.run.validate",
-        lambda *_: EvaluationMetrics(next(losses), 0.0, {}),
-    )
+def test_ends_with_the_best_weights(run, monkeypatch, keys, metric, step) -> None:
+    validations = [(5.0, 0.9), (1.0, 0.7), (3.0, 0.8)]
+    if keys:
+        validations.insert(0, (9.0, 0.0))  # read for its names, before the first step
+    left = iter(validations)
+
+    def validate(*_) -> EvaluationMetrics:
+        loss, score = next(left)
+        return EvaluationMetrics(loss, 0.0, {}, scores={"macro_f1": score})
+
+    monkeypatch.setattr("transbeam.trainer.run.validate", validate)
     invocation = run(
         "training.final_weights=best",
         "training.evaluate_every=1",
         "training.steps=3",
+        *keys,
     )
     train(invocation)
     folder = invocation.run_folder / "training"
-    best = folder / "checkpoints/step-00000002"
-    assert best_checkpoint(best.parent) == best
+    best = folder / f"checkpoints/step-0000000{step}"
+    assert best_checkpoint(best.parent, metric) == best
     model = build_trainable(invocation.config, 120)
     load_weights(model, find_model_weights(invocation.run_folder))
     state = load_file(best / "state.safetensors")
@@ -204,3 +214,14 @@ def test_ends_with_the_best_weights(run, monkeypatch) -> None:
     kept = [value for value in kept if value.dtype == np.float32]
     for one, other in zip(found, kept, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@eagerly
+def test_an_unknown_metric_ends_the_training_before_it_begins(run, monkeypatch) -> None:
+    train(run("training.steps=1"))
+    before = run().run_folder / "training/model.weights.h5"
+    content = before.read_bytes()
+    invocation = run("training.final_weights=best", "training.best_metric=f2")
+    with pytest.raises(ConfigError, match=r"f2: no metric .* accuracy, loss"):
+        train(invocation)
+    assert before.read_bytes() == content

@@ -27,6 +27,7 @@ from transbeam.trainer.base.weight_files import save_weights
 from transbeam.trainer.loop import checkpoint
 from transbeam.trainer.loop.checkpoint import (
     Checkpoints,
+    best_checkpoint,
     check_rows,
     read_matmul_dtype,
     restore_checkpoint,
@@ -119,18 +120,34 @@ def test_a_snapshot_does_not_move_with_the_training(tmp_path: Path) -> None:
     assert_same(restored, halted)
 
 
-def test_keeps_the_newest_and_the_best(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, keep=2)
+@pytest.mark.parametrize(
+    ("metric", "best"), [("loss", 10), ("accuracy", 9), ("mae", 9), ("unknown", None)]
+)
+def test_keeps_the_newest_and_the_best(tmp_path: Path, metric, best) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2, best_metric=metric)
     state = new_state()
-    losses = {9: 3.0, 10: 1.0, 100: math.nan, 101: None, 102: 1.5}
-    for step, loss in losses.items():
-        checkpoints.save(state, step, loss)
+    checkpoints.save(state, 9, {"loss": 3.0, "accuracy": 0.5, "mae": 1.0})
+    checkpoints.save(state, 10, {"loss": 1.0, "accuracy": 0.4, "mae": 2.0})
+    checkpoints.save(state, 100, {"loss": math.nan, "accuracy": 0.9, "mae": 0.0})
+    checkpoints.save(state, 101)
+    checkpoints.save(state, 102, {"loss": 1.5, "accuracy": math.nan, "mae": 2.0})
     checkpoints.close()
-    assert [path.name for path in list_checkpoints(tmp_path)] == [
-        "step-00000010",
-        "step-00000101",
-        "step-00000102",
-    ]
+    kept = [101, 102] if best is None else [best, 101, 102]
+    names = [f"step-{step:08d}" for step in kept]
+    assert [path.name for path in list_checkpoints(tmp_path)] == names
+    found = best_checkpoint(tmp_path, metric)
+    assert (found and found.name) == (None if best is None else names[0])
+
+
+def test_a_checkpoint_of_an_older_version_has_a_loss_alone(tmp_path: Path) -> None:
+    for step, loss in {1: 2.0, 2: 1.0, 3: None}.items():
+        path = write_checkpoint(tmp_path, take_snapshot(new_state(), step))
+        described = json.loads((path / "state.json").read_text("utf-8"))
+        del described["validation"]
+        described["validation_loss"] = loss
+        (path / "state.json").write_text(json.dumps(described), "utf-8")
+    assert best_checkpoint(tmp_path).name == "step-00000002"
+    assert best_checkpoint(tmp_path, "accuracy") is None
 
 
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
