@@ -35,6 +35,9 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (  # noqa: E402
     load_tokenizer,
 )
 from transbeam.trainer.base.warm_start import find_origin  # noqa: E402
+from transbeam.trainer.evaluation.batch_generate import (  # noqa: E402
+    grouped_by_length,
+)
 
 Floats = NDArray[np.float64]
 Pair = tuple[bool, str, str]
@@ -100,8 +103,8 @@ def dev_pairs() -> list[Pair]:
     ]
 
 
-def embed(run: Path, texts: list[str], length: int = 128) -> Floats:
-    """Unit vectors of texts, (N, D)."""
+def embed(run: Path, texts: list[str], longest: int = 128) -> Floats:
+    """Unit vectors of texts, (N, D), of their first tokens."""
     origin, files = find_origin(run), find_model_files(run)
     assert isinstance(origin.config.model, EncoderConfig)
     assert files.tokenizer is not None
@@ -111,19 +114,22 @@ def embed(run: Path, texts: list[str], length: int = 128) -> Floats:
     load_matching_weights(model, origin.values(), str(run))
     special = tokenizer.special
     rows = tokenize_texts([text.encode() for text in texts], tokenizer)
-    ids = np.full((len(texts), length), special.pad, np.int32)
-    for number, (start, end) in enumerate(
-        zip(rows.row_splits[:-1], rows.row_splits[1:], strict=True)
-    ):
-        inner = rows.ids[start:end][: length - 2]
-        framed = [special.begin or 0, *inner.tolist(), special.end or 0]
-        ids[number, : len(framed)] = framed
-    inputs = {"token_ids": ids, "padding_mask": (ids != special.pad).astype(np.int32)}
-    inputs = {name: inputs.get(name, np.zeros_like(ids)) for name in model.input}
-    if "position_ids" in inputs:
-        inputs["position_ids"] = np.broadcast_to(np.arange(length), ids.shape)
-    vectors = model.predict(inputs, batch_size=64, verbose=0)["embedding"]
-    return vectors.astype(np.float64)
+    framed = [
+        [special.begin or 0, *inner[: longest - 2].tolist(), special.end or 0]
+        for inner in np.split(rows.ids, rows.row_splits[1:-1])
+    ]
+    vectors = np.zeros((len(texts), origin.config.model.hidden_dim))
+    for group in grouped_by_length(np.array(list(map(len, framed))), 64, longest):
+        ids = np.full((len(group.rows), group.width), special.pad, np.int32)
+        for place, text in enumerate(group.rows):
+            ids[place, : len(framed[text])] = framed[text]
+        mask = (ids != special.pad).astype(np.int32)
+        known = {"token_ids": ids, "padding_mask": mask}
+        inputs = {name: known.get(name, np.zeros_like(ids)) for name in model.input}
+        if "position_ids" in inputs:
+            inputs["position_ids"] = np.broadcast_to(np.arange(group.width), ids.shape)
+        vectors[group.rows] = model.predict_on_batch(inputs)["embedding"]
+    return vectors
 
 
 if __name__ == "__main__":
