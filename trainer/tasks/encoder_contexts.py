@@ -34,7 +34,9 @@ class EncoderContextBuilder(ContextBuilder):
 
     def _framed(self, ids: np.ndarray) -> np.ndarray:
         """Puts the end token behind a context."""
-        return np.append(ids, np.int32(self.tokenizer.special.end))
+        end = self.tokenizer.special.end
+        assert end is not None  # its training would have ended with an error
+        return np.append(ids, np.int32(end))
 
     def _last(self, ids: np.ndarray, room: int) -> np.ndarray:
         """Keeps the last tokens of a context."""
