@@ -48,7 +48,7 @@ class ContinuationScorer:
             weights.
         first_token: The token with which an encoder-decoder's decoder begins; None for
             a decoder.
-        longest: The largest number of tokens of an encoder-decoder's context.
+        longest: The largest number of tokens of a context; None if any fits.
     """
 
     def __init__(

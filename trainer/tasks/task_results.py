@@ -70,10 +70,9 @@ class TaskContext:
 
     def context_builder(self, task: PromptedTask) -> ContextBuilder:
         """Makes the builder of a task's contexts, in the form that the model knows."""
-        if self.has_encoder:
-            prompts = TextPrompts(task)
-            return EncoderContextBuilder(prompts, self.tokenizer, self.max_length)
         prompts = TextPrompts(task)
+        if self.has_encoder:
+            return EncoderContextBuilder(prompts, self.tokenizer, self.max_length)
         if isinstance(self.config.objective, DialogueConfig):
             prompts = ChatPrompts(task, self.tokenizer.chat_format)
         return ContextBuilder(prompts, self.tokenizer, self.max_length)

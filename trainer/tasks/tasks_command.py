@@ -103,13 +103,8 @@ def evaluate_tasks(invocation: Invocation, file: Path) -> dict[str, Any]:
 
 
 def _evaluate(context: TaskContext, tasks: TaskFileConfig) -> Iterator[TaskResult]:
-    scorer = ContinuationScorer(context.model)
-    if context.has_encoder:
-        scorer = ContinuationScorer(
-            context.model,
-            first_token=context.tokenizer.special.decoder_begin,
-            longest=context.config.data.sequence_length,
-        )
+    begin = context.tokenizer.special.decoder_begin if context.has_encoder else None
+    scorer = ContinuationScorer(context.model, begin, context.context_room(1))
     for task in tasks.tasks:
         match task:
             case ChoiceTaskConfig():
@@ -123,7 +118,7 @@ def _evaluate(context: TaskContext, tasks: TaskFileConfig) -> Iterator[TaskResul
 
 
 def _check_objective(config: RunConfig, tasks: TaskFileConfig) -> None:
-    """Checks that the model continues texts, and for perplexities that it is causal."""
+    """Checks that the model answers in words, and for perplexities is causal."""
     objective = config.objective
     if not isinstance(objective, _DECODERS | _ENCODER_DECODERS):
         raise ConfigError(
