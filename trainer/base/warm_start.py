@@ -28,7 +28,11 @@ from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.base.weight_paths import gives_scores
 from transbeam.model.weights.assign import variables_by_path
-from transbeam.model.weights.encoder_weights import as_encoder_weights, is_of_decoder
+from transbeam.model.weights.encoder_weights import (
+    as_decoder_weights,
+    as_encoder_weights,
+    is_of_decoder,
+)
 from transbeam.model.weights.safetensors_store import (
     load_initial_weights,
     load_matching_weights,
@@ -142,8 +146,8 @@ def begin(
 
     Returns:
         The source of the weights, and the paths of newly initialized weights, which
-        belong to a head that the source lacks, or the names of the layers of a new
-        decoder; None for a training from random weights.
+        belong to a head that the source lacks, or to a decoder that is unlike it; None
+        for a training from random weights.
 
     Raises:
         ArtifactError: The weights are missing, or belong to another model or tokenizer;
@@ -157,11 +161,15 @@ def begin(
         values = origin.values()
         if takes_encoder(origin.config, config):
             values = as_encoder_weights(values)
+            shapes = {
+                path: tuple(variable.shape)
+                for path, variable in variables_by_path(model).items()
+            }
+            values |= as_decoder_weights(values, shapes)
             new = load_matching_weights(model, values, where, is_of_decoder)
             if origin.tokenizer is None:
                 where += _NO_TOKENIZER
-            layers = dict.fromkeys(path.partition("/")[0] for path in new)
-            return f"{where}, as its encoder", list(layers)
+            return f"{where}, as its encoder and its decoder", new
         if _answers(origin.config) != _answers(config):
             values = {path: x for path, x in values.items() if not gives_scores(path)}
         new = load_matching_weights(model, values, where)
