@@ -14,6 +14,7 @@ from transbeam.configs.schema.objectives.objective import (
     EmbeddingObjective,
     Objective,
     PooledObjective,
+    SpanObjective,
 )
 from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.objectives.traits import fields_needed, traits
@@ -107,6 +108,16 @@ def source_fields(source: SingleSource) -> tuple[str, ...]:
     assert_never(source)
 
 
+def gives_field(source: Source | None, name: str) -> bool:
+    """Returns whether the documents of a source, or of a part of it, have a field.
+
+    Example:
+    >>> gives_field(TextSourceConfig(path="a.txt"), "label")
+    False
+    """
+    return any(name in source_fields(part) for part in _parts(source))
+
+
 def check_needs(run: RunConfig) -> None:
     """Checks that a run's source and tokenizer fit its objective.
 
@@ -133,11 +144,14 @@ def _check_fields(run: RunConfig) -> None:
         for source in _parts(given):
             _check_negatives(run.objective, source, key)
             fields = {*source_fields(source), *({"negative_text"} & in_any)}
+            if isinstance(run.objective, SpanObjective) and "target_text" in fields:
+                fields.add("answers")  # the closest run of the text
             missing = [field for field in needed if field not in fields]
             if not missing:
                 continue
-            if hasattr(source, "columns") and not {"image", "answers"} & {*missing}:
-                example = ", ".join(f"{name}: COLUMN" for name in missing)
+            if hasattr(source, "columns") and "image" not in missing:
+                named = ("target_text" if n == "answers" else n for n in missing)
+                example = ", ".join(f"{name}: COLUMN" for name in named)
                 remedy = f"Name its column: {key}.columns={{{example}}}"
             else:
                 remedy = "Take a source whose documents have it, or another objective"

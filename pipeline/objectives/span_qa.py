@@ -5,7 +5,8 @@
 A long text is split into overlapping windows, one record each. If a window does not
 contain the whole answer, or the question has no answer, the target is the position of
 `[CLS]`, 0 ([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 4.2 and 4.3). If a
-question has several answers, the target is the first answer.
+question has several answers, the target is the first answer. The place of an answer in
+other words, a target text, is that of the run of words that shares most words with it.
 """
 
 from dataclasses import dataclass

@@ -41,6 +41,8 @@ from transbeam.trainer.evaluation.examples import (
 from transbeam.trainer.evaluation.generation_eval import (
     Answered,
     answer,
+    extracts_answers,
+    score_answers,
     writes_answers,
     written_by_model,
 )
@@ -50,6 +52,7 @@ from transbeam.trainer.evaluation.part_scores import (
     score_parts,
 )
 from transbeam.trainer.evaluation.span_qa import (
+    all_right_answers,
     answer_texts,
     best_of_windows,
     make_span_outputs,
@@ -70,7 +73,7 @@ class ErrorAnalysis:
             the targets.
         examples: The model's worst examples.
         confusions: The confusion matrix of classes or tags.
-        answered: The texts that the model generated.
+        answered: The texts that the model generated, or extracted.
         answers: Statistics of the answers to questions.
         parts: Scores of the generated texts of each named part of a mixture.
     """
@@ -159,7 +162,7 @@ def _analyze_questions(
     windows = read_windows(
         outputs, on_host(batches), config.evaluation.max_answer_length
     )
-    golds = [[a["text"] for a in answers] for answers in held_out.values("answers")]
+    golds = all_right_answers(held_out)
     best = best_of_windows(windows, index.first_document(), len(held_out))
     texts = answer_texts(held_out.texts(), *best.spans(None), context.tokenizer)
     metric = SpanAnswerScores()
@@ -175,5 +178,9 @@ def _analyze_questions(
     right, most = statistics[:, 0] > 0, config.evaluation.errors
     is_answered = best.spans(threshold)[0] >= 0
     predicted = [t if has else "" for t, has in zip(texts, is_answered, strict=True)]
-    examples = question_examples(predicted, right, nats, held_out, most)
-    return ErrorAnalysis(scores, examples, answers=answers)
+    examples = question_examples(predicted, golds, right, nats, held_out, most)
+    if not extracts_answers(config):
+        return ErrorAnalysis(scores, examples, answers=answers)
+    answered = score_answers(config, held_out, held_out.texts(), predicted, golds)
+    scores = {**answered.scores, **scores}
+    return ErrorAnalysis(scores, examples, answered=answered, answers=answers)

@@ -59,7 +59,10 @@ from transbeam.trainer.evaluation.evaluation_loop import (
     format_scores,
 )
 from transbeam.trainer.evaluation.examples import save_examples
-from transbeam.trainer.evaluation.generation_eval import check_libraries
+from transbeam.trainer.evaluation.generation_eval import (
+    check_libraries,
+    writes_answers,
+)
 from transbeam.trainer.evaluation.html_report import report
 from transbeam.trainer.evaluation.run_model import RunModel, find_run_model
 from transbeam.trainer.input.dynamic_masking import dynamic_masking
@@ -226,10 +229,9 @@ def _analysis_json(analysis: ErrorAnalysis, config: RunConfig) -> dict[str, Any]
     found: dict[str, Any] = {}
     if analysis.answered is not None:
         found["signatures"] = dict(analysis.answered.signatures)
-        found["answers"] = {
-            "documents": len(analysis.answered.answers),
-            "method": plain(config.evaluation.method),
-        }
+        found["answers"] = {"documents": len(analysis.answered.answers)}
+        if writes_answers(config):
+            found["answers"]["method"] = plain(config.evaluation.method)
     if analysis.parts:
         found["scores_by_part"] = {n: of.as_json() for n, of in analysis.parts.items()}
     if analysis.confusions is not None:
@@ -332,7 +334,7 @@ def _title(evaluated: EvaluationSplit, result: Mapping[str, Any]) -> str:
 
 def _facts(evaluated: EvaluationSplit, result: Mapping[str, Any]) -> dict[str, str]:
     """Describes the evaluated model, records and settings, for the report."""
-    config, evaluation_config = evaluated.config, evaluated.config.evaluation
+    config = evaluated.config
     source = config.data.validation_source or config.data.source
     records = sum(s.records for s in evaluated.manifest.split("validation"))
     facts = {
@@ -348,7 +350,7 @@ def _facts(evaluated: EvaluationSplit, result: Mapping[str, Any]) -> dict[str, s
     if "signatures" in result:
         written = result["answers"]["documents"]
         facts["answers written"] = f"to {written:,} of {result['documents']:,}"
-        method = plain(evaluation_config.method)
-        facts["method"] = ", ".join(f"{key}={value}" for key, value in method.items())
+        if method := result["answers"].get("method"):
+            facts["method"] = ", ".join(f"{key}={x}" for key, x in method.items())
         facts |= {f"{name}": value for name, value in result["signatures"].items()}
     return facts

@@ -253,6 +253,7 @@ def written_examples(
 
 def question_examples(
     answers: Sequence[str],
+    golds: Sequence[Sequence[str]],
     right: np.ndarray,
     nats: np.ndarray,
     held_out: ValidationDocuments,
@@ -262,6 +263,7 @@ def question_examples(
 
     Args:
         answers: The predicted answer to every question.
+        golds: The correct answers to every question.
         right: bool (N,). True where the answer is an exact match.
         nats: float (N,). The loss of the correct positions, summed over all windows.
         held_out: The questions.
@@ -274,7 +276,7 @@ def question_examples(
             held_out,
             number,
             float(nats[number]),
-            target=" | ".join(a["text"] for a in held_out.one(number)["answers"]),
+            target=" | ".join(golds[number]),
             guess=answers[number],
         )
         for number in wrong

@@ -13,9 +13,11 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.cli.console import Console
 from transbeam.configs.cli.progress import Bar
+from transbeam.configs.loader.objective_requirements import gives_field
 from transbeam.configs.schema.evaluation import TextScore
 from transbeam.configs.schema.objectives.objective import (
     AnswerObjective,
+    SpanObjective,
     TextPairObjective,
 )
 from transbeam.configs.schema.objectives.supervised import DialogueConfig
@@ -41,14 +43,14 @@ from transbeam.trainer.metrics.language_modeling import TokenAccuracy
 
 @dataclass(frozen=True)
 class Answered:
-    """Documents with generated texts and references.
+    """Documents with generated or extracted texts and references.
 
     Attributes:
         origins: Source and offset of each document.
         texts: The model's inputs.
         references: The references of each text: the target text of the corpus, or
             the texts of the column `references`.
-        answers: The generated texts.
+        answers: The generated or extracted texts.
         scores: Scores by name, each with a 95% confidence interval.
         signatures: The settings of each score that has several variants, such as BLEU.
     """
@@ -86,13 +88,25 @@ def writes_answers(config: RunConfig) -> bool:
     return answers and bool(config.evaluation.text_scores)
 
 
+def extracts_answers(config: RunConfig) -> bool:
+    """Returns whether an evaluation of the run scores parts of its texts as texts.
+
+    Answers that are quoted from their texts, as those of SQuAD, have their own scores.
+    """
+    if not isinstance(config.objective, SpanObjective):
+        return False
+    sources = config.data.source, config.data.validation_source, config.evaluation.test
+    in_other_words = any(gives_field(source, "target_text") for source in sources)
+    return in_other_words and bool(config.evaluation.text_scores)
+
+
 def check_libraries(config: RunConfig) -> None:
     """Checks before the evaluation that the libraries of the text scores are installed.
 
     Raises:
         ConfigError: The library of a score is missing.
     """
-    if not writes_answers(config):
+    if not (writes_answers(config) or extracts_answers(config)):
         return
     try:
         signatures(config.evaluation.text_scores)
@@ -123,26 +137,45 @@ def answer(
         write: The generation function.
         console: Shows progress.
     """
-    wanted = config.evaluation
+    most = config.evaluation.answers
     texts, references = (
-        column[: wanted.answers]
-        for column in texts_and_references(config, held_out, tokenizer)
+        column[:most] for column in texts_and_references(config, held_out, tokenizer)
     )
-    origins = zip(held_out.values("source"), held_out.values("offset"), strict=True)
     with console.progress("writing answers", len(texts), "texts") as progress:
         answers = write(texts, progress)
-    several = held_out.values("references")[: wanted.answers]
+    several = held_out.values("references")[:most]
     golds = [
         given or [target.decode("utf-8")]
         for given, target in zip(several, references, strict=True)
     ]
+    return score_answers(config, held_out, texts, answers, golds)
+
+
+def score_answers(
+    config: RunConfig,
+    held_out: ValidationDocuments,
+    texts: Sequence[bytes],
+    answers: Sequence[str],
+    golds: Sequence[Sequence[str]],
+) -> Answered:
+    """Scores texts that answer the first documents of a split.
+
+    Args:
+        config: The run, whose `evaluation.text_scores` are computed.
+        held_out: The documents.
+        texts: The model's inputs in UTF-8.
+        answers: The model's answers.
+        golds: The references of each answer.
+    """
+    names = config.evaluation.text_scores
+    origins = zip(held_out.values("source"), held_out.values("offset"), strict=True)
     return Answered(
-        list(origins)[: wanted.answers],
+        list(origins)[: len(answers)],
         [text.decode("utf-8") for text in texts],
         golds,
         answers,
-        text_scores(answers, golds, wanted.text_scores, config.seed),
-        signatures(wanted.text_scores, {len(gold) for gold in golds}),
+        text_scores(answers, golds, names, config.seed),
+        signatures(names, {len(gold) for gold in golds}),
     )
 
 

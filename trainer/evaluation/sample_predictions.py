@@ -42,6 +42,7 @@ from transbeam.trainer.evaluation.span_qa import (
     best_of_windows,
     make_span_outputs,
     read_windows,
+    right_answers,
 )
 from transbeam.trainer.input.batches import validation_batches
 from transbeam.trainer.objectives.objective_metrics import Answers, Batch
@@ -187,15 +188,16 @@ def _answered(context: EvaluationContext, count: int) -> list[Example]:
     numbers, question = np.unique(documents, return_inverse=True)
     shown = [held_out.one(number) for number in numbers.tolist()]
     found = best_of_windows(windows, question, len(numbers))
-    spans = found.spans(None if all(one["answers"] for one in shown) else 0.0)
+    golds = [right_answers(one) for one in shown]
+    spans = found.spans(None if all(golds) else 0.0)
     answers = answer_texts([one["text"] for one in shown], *spans, context.tokenizer)
     return [
         make_example(
             held_out,
             number,
             None,
-            target=" | ".join(answer["text"] for answer in one["answers"]),
+            target=" | ".join(gold),
             guess=answer,
         )
-        for number, one, answer in zip(numbers.tolist(), shown, answers, strict=True)
+        for number, gold, answer in zip(numbers.tolist(), golds, answers, strict=True)
     ][:count]

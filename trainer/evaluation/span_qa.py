@@ -9,13 +9,15 @@ answer. Token positions are then mapped to the characters of the text.
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import keras
 import numpy as np
 
 from transbeam.model.base.answer_spans import best_spans
+from transbeam.pipeline.evaluation_set import ValidationDocuments
 from transbeam.pipeline.records.token_rows import tokenize_texts
 from transbeam.pipeline.tokenizers.analysis.bytes_per_piece import piece_bytes
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
@@ -124,6 +126,35 @@ def best_of_windows(
     np.minimum.at(least, question, windows.none)
     difference = least - windows.score[best]
     return BestAnswers(windows.first[best], windows.last[best], difference)
+
+
+def right_answers(document: Mapping[str, Any]) -> list[str]:
+    """Returns the correct answers to a question; none if it has no answer.
+
+    Args:
+        document: The attributes of a `Document`. Without quoted answers, its references
+            or its target text are correct.
+
+    Example:
+    >>> document = {"answers": [], "references": [], "target_text": b"a summary"}
+    >>> right_answers(document)
+    ['a summary']
+    """
+    if document["answers"]:
+        return [answer["text"] for answer in document["answers"]]
+    target = document["target_text"].decode("utf-8")
+    return list(document["references"]) or ([target] if target else [])
+
+
+def all_right_answers(held_out: ValidationDocuments) -> list[list[str]]:
+    """Returns the correct answers to each question of a split."""
+    columns = {
+        "answers": held_out.values("answers"),
+        "references": held_out.values("references"),
+        "target_text": held_out.texts("target_text"),
+    }
+    rows = zip(*columns.values(), strict=True)
+    return [right_answers(dict(zip(columns, row, strict=True))) for row in rows]
 
 
 def answer_texts(

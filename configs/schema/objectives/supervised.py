@@ -246,7 +246,9 @@ class TokenClassificationConfig:
 class SpanQAConfig:
     """Extractive question answering: finds the answer to `second_text` in `text`.
 
-    A text that is longer than a record is split into windows, one record for each.
+    A text that is longer than a record is split into windows, one record for each. Of
+    an answer in other words (`target_text`), the run of words that is closest to it is
+    learned: so a model learns to extract summaries.
     """
 
     kind: Literal["span_qa"] = "span_qa"

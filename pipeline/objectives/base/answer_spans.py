@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.base.closest_run import closest_run
 from transbeam.pipeline.records.token_rows import TokenRows, ranges, tokenize_texts
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
@@ -18,20 +19,32 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 def answer_characters(batch: DocumentBatch, reasons: list[str | None]) -> np.ndarray:
     """Returns the offsets of each question's first answer, stripped of white space.
 
+    A document with a target text in place of answers has the run of words that is
+    closest to it as its answer.
+
     Args:
-        batch: Texts with `answers`.
+        batch: Texts with `answers`, or with a target text.
         reasons: For each document, the reason why it cannot be used, or None. Changed
             in place: a reason is set for an answer that is blank, or whose text is not
-            found at its offset.
+            found at its offset, and for a target text that shares no word with the
+            text.
 
     Returns:
         int64 (D, 2). Character offsets of each answer's start and end in `text`; -1 if
         there is no answer.
     """
     found = np.full((len(batch), 2), -1, np.int64)
-    texts = batch.texts()
+    texts, targets = batch.texts(), batch.texts("target_text")
     for row, answers in enumerate(batch.values("answers")):
-        if not answers or reasons[row] is not None:
+        if reasons[row] is not None:
+            continue
+        if not answers:
+            wording = targets[row].decode("utf-8")
+            run = closest_run(texts[row].decode("utf-8"), wording)
+            if run is not None:
+                found[row] = run
+            elif wording:
+                reasons[row] = "target_text shares no word with text"
             continue
         offset, wording = answers[0]["offset"], answers[0]["text"]
         there = texts[row].decode("utf-8")[max(offset, 0) :]

@@ -41,7 +41,7 @@ def load(tmp_path: Path, data: str, objective: str, tokenizer: str = ""):
         (
             '{kind: parquet, path: "a.parquet"}',
             "{kind: span_qa}",
-            "needs second_text and answers of each document",
+            "data.source.columns={second_text: COLUMN, target_text: COLUMN}",
         ),
         (
             '{kind: jsonl, path: "a.jsonl"}',
@@ -115,6 +115,11 @@ def test_a_source_without_what_is_needed(tmp_path, source, objective, told) -> N
             '{kind: completion, prompt: "{text} {second_text}"}',
         ),
         ('{kind: squad, path: "a"}', "{kind: span_qa}"),
+        # Answers in other words.
+        (
+            '{kind: csv, path: "a", columns: {second_text: b, target_text: c}}',
+            "{kind: span_qa}",
+        ),
         ('{kind: squad, path: "a"}', "{kind: causal}"),
         (
             '{kind: conllu, path: "a", tags: upos}',

@@ -58,6 +58,25 @@ def test_the_answer_in_one_window() -> None:
     }
 
 
+def test_an_answer_in_other_words_is_the_closest_run() -> None:
+    documents = [
+        Document("a b c d", "x", 0, second_text="q", target_text="D, c!"),
+        # What is quoted goes first.
+        asked("a b c d", (0, "a"))._replace(target_text="d"),
+    ]
+    records = records_of(span_qa, run_of(asking(), 10), documents)
+    spans = {
+        records.placement.document[row]: letters(span_of(records, row))
+        for row in (0, 1)
+    }
+    assert spans == {0: "cd", 1: "a"}
+    assert records.counts["answers"] == 2
+
+    apart = Document("a b", "x", 0, second_text="q", target_text="c d")
+    rejected = records_of(span_qa, run_of(asking(), 10), [apart]).rejected
+    assert rejected == [(0, "target_text shares no word with text")]
+
+
 def test_windows_slide() -> None:
     documents = [asked("a b c d e f g h", (8, "e f"))]
     records = records_of(span_qa, run_of(asking(stride=2), 8), documents)
