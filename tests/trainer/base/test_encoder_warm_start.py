@@ -11,7 +11,11 @@ from transbeam.configs.loader.yaml_config import parse_run
 from transbeam.model.encoder import build_encoder
 from transbeam.model.seq2seq import build_seq2seq
 from transbeam.model.weights.assign import variables_by_path
-from transbeam.model.weights.encoder_weights import as_encoder_weights, is_of_decoder
+from transbeam.model.weights.encoder_weights import (
+    as_decoder_weights,
+    as_encoder_weights,
+    is_of_decoder,
+)
 from transbeam.model.weights.safetensors_store import load_matching_weights
 
 PIECES = 30
@@ -86,6 +90,69 @@ def test_its_encoder_gives_the_vectors_of_the_encoder(position, segments) -> Non
     own = {"encoder_token_ids": ids, "encoder_padding_mask": mask}
     found = model.predict({**own, **decoder}, verbose=0)["encoder_sequence_output"]
     np.testing.assert_allclose(found[mask == 1], expected[mask == 1], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "origins"), [(1, [0]), (2, [0, 2]), (3, [0, 1, 2]), (4, [0, 1, 1, 2])]
+)
+def test_its_decoder_begins_with_the_blocks_of_the_encoder(blocks, origins) -> None:
+    there, here = runs("{kind: learned}", segments=2)
+    encoder = build_encoder(replace(there.model, num_layers=3), PIECES)
+    for number, variable in enumerate(encoder.weights):
+        variable.assign(np.full(variable.shape, number))
+    weights = as_encoder_weights(
+        {path: x.numpy() for path, x in variables_by_path(encoder).items()}
+    )
+    both = replace(here.model, num_layers=3, num_decoder_layers=blocks)
+    variables = variables_by_path(build_seq2seq(both, PIECES))
+    shapes = {path: tuple(x.shape) for path, x in variables.items()}
+    found = as_decoder_weights(weights, shapes)
+
+    assert found.keys() == {path for path in shapes if path.startswith("decoder_")}
+    for path, value in found.items():
+        assert value.shape == shapes[path]
+        layer, _, rest = path.partition("/")
+        if layer.startswith("decoder_layer_"):
+            own = origins[int(layer[-1])]
+            origin = 2 if rest.startswith("cross_attention") else own
+            rest = rest.replace("cross_", "self_")
+            np.testing.assert_array_equal(
+                value, weights[f"encoder_layer_{origin}/{rest}"]
+            )
+        else:
+            origin = path.replace("decoder_", "encoder_")
+            np.testing.assert_array_equal(value, weights[origin])
+
+
+def test_weights_of_another_shape_stay_new() -> None:
+    there, here = runs("{kind: relative_bias, num_buckets: 8}")
+    encoder = build_encoder(there.model, PIECES)
+    weights = as_encoder_weights(
+        {path: x.numpy() for path, x in variables_by_path(encoder).items()}
+    )
+    grouped = replace(here.model.attention, num_key_value_heads=1)
+    both = replace(here.model, decoder_attention=grouped)
+    shapes = {
+        path: tuple(x.shape)
+        for path, x in variables_by_path(build_seq2seq(both, PIECES)).items()
+    }
+    new = {path for path in shapes if path.startswith("decoder_")}
+    new -= as_decoder_weights(weights, shapes).keys()
+    # A decoder counts distances in one direction, and an encoder in both.
+    names = {path.partition("decoder_layer_0/")[2] or path for path in new}
+    assert names == {
+        "decoder_relative_bias/embeddings",
+        *(
+            f"self_attention/{name}/{part}"
+            for name in ("key", "value")
+            for part in ("kernel", "bias")
+        ),
+        *(
+            f"cross_attention/{name}/{part}"
+            for name in ("key", "value")
+            for part in ("kernel", "bias")
+        ),
+    }
 
 
 def test_other_encoders_are_refused_by_their_keys() -> None:
