@@ -8,8 +8,8 @@ weights of words, is chosen on training and dev documents; the scores are those 
 with an interval of 95% by the bootstrap over documents.
 
 - `rte`, `mrpc`: a pair is positive if its texts share enough words.
-- `scitldr`: the first sentence of the abstract, and the one with the highest ROUGE-1 to
-  a reference, which no extractive method can exceed by much.
+- `scitldr`: the title, the first sentence of the abstract, and the sentence with the
+  highest ROUGE-1 to a reference, which no extractive method can exceed by much.
 - `xquad`: the longest span of words that the question and the paragraph share, and the
   sentence that shares the most words with the question.
 - `four_tasks`, and the files with one label for each text or pair: the most frequent
@@ -170,7 +170,7 @@ def similarities(known: Sequence[Document]) -> dict[str, Similarity]:
 
 
 def summaries(config: RunConfig) -> Table:
-    """The first sentence, and the best one."""
+    """The title, the first sentence, and the best one."""
     source = config.evaluation.test
     assert isinstance(source, JsonlSourceConfig)
     # The documents have the sentences joined.
@@ -184,6 +184,7 @@ def summaries(config: RunConfig) -> Table:
         statistics = metric.statistics(answers, references)
         return intervals(statistics, metric.scores, SEED)
 
+    yield "title", scored([paper["title"] for paper in papers])
     yield "first sentence", scored([sentences[0] for sentences in parts])
     yield "last sentence", scored([sentences[-1] for sentences in parts])
     best = []

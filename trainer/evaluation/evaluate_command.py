@@ -221,7 +221,8 @@ def evaluate_run(
         fitted = calibration.fitted(run_model.weights, records)
         if fitted is not None:
             write_calibration(run_calibration(invocation.run_folder), fitted)
-    console.say(f"written to {folder}: report.html, scores.json, errors.jsonl")
+    answers = ", answers.jsonl" if analysis.answered is not None else ""
+    console.say(f"written to {folder}: report.html, scores.json, errors.jsonl{answers}")
     return result
 
 
