@@ -256,7 +256,6 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         (*NOT_BROUGHT_IN, "data.sequence_length=72", "objective.stride=24"),
         True,
     ),
-    "scitldr_seq2seq": (papers, (*BEGUN_WITH_AN_ENCODER, BEAM), True),
     "sst2": (reviews, (*NOT_BROUGHT_IN, ONE_LENGTH, "model.num_layers=2"), True),
     "sst2_born_again": (
         reviews,
@@ -302,7 +301,6 @@ SLOW = {
     "python_summaries",
     "rte",
     "scitldr",
-    "scitldr_seq2seq",
     "sst2",
     "sst2_born_again",
     "sst2_student",
