@@ -8,7 +8,9 @@ a summary).
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+
+import numpy as np
 
 _WORD = re.compile(r"\S+")
 _NAME = re.compile(r"\w+")
@@ -33,26 +35,44 @@ def closest_run(text: str, wording: str) -> tuple[int, int] | None:
     >>> text[start:end]
     'walked to the old mill,'
     """
-    words = [(word.span(), _names(word.group())) for word in _WORD.finditer(text)]
+    words = list(_WORD.finditer(text))
+    names = [_names(word.group()) for word in words]
+    before = np.cumsum([0, *map(len, names)])  # names before each word
     wanted = Counter(_names(wording))
-    best, found = 0.0, None
-    for first, ((start, _), names) in enumerate(words):
-        if wanted.keys().isdisjoint(names):
-            continue  # a run without this word is nearer
-        left = wanted.copy()
-        shared = seen = 0
-        for (_, end), names in words[first:]:
-            for name in names:
-                seen += 1
-                if left[name] > 0:
-                    left[name] -= 1
-                    shared += 1
-            if (f1 := 2 * shared / (seen + wanted.total())) > best:
-                best, found = f1, (start, end)
-            # No longer run can be nearer, even if it has all the words.
-            if 2 * wanted.total() / (seen + wanted.total()) <= best:
-                break
-    return found
+    total = wanted.total()
+    # Shared names of the run from each word to `last`. None begins with another word.
+    is_wanted = [not wanted.keys().isdisjoint(here) for here in names]
+    shared = np.where(is_wanted, 0, -total - 1)
+    seen: dict[str, list[int]] = defaultdict(list)
+    best, found = 0.0, (len(words), 0)
+    nearest = 0
+    for last, here in enumerate(names):
+        if not is_wanted[last]:
+            continue  # a run that ends before is nearer
+        if best > 0.0:
+            # Longer runs are not nearer, even if they have all words of the answer.
+            longest = int(2 * total / best) - total + 1
+            nearest = int(np.searchsorted(before, before[last + 1] - longest))
+        for name in here:
+            if name not in wanted:
+                continue
+            places = seen[name]
+            places.append(last)
+            # From these places, as many are seen as are wanted.
+            enough = len(places) > wanted[name]
+            first = places[-wanted[name] - 1] + 1 if enough else 0
+            shared[max(first, nearest) : last + 1] += 1
+        if nearest > last:  # the word alone is too long: a whole line of a table
+            continue
+        lengths = before[last + 1] - before[nearest : last + 1]
+        f1 = 2 * shared[nearest : last + 1] / (lengths + total)
+        place = int(np.argmax(f1))
+        score, first = float(f1[place]), nearest + place
+        if score > best or (score == best and first < found[0]):
+            best, found = score, (first, last)
+    if best == 0.0:
+        return None
+    return words[found[0]].start(), words[found[1]].end()
 
 
 def _names(text: str) -> list[str]:

@@ -1,5 +1,6 @@
 """The run of a text that is closest to an answer in other words."""
 
+import re
 from collections import Counter
 
 import pytest
@@ -21,8 +22,11 @@ from transbeam.pipeline.objectives.base.closest_run import closest_run
         ("x x y", "x y", "x y"),
         # "1 2" shares two of its words, and no more of five.
         ("1 2 . . 3", "1 2 3 4 5", "1 2 . . 3"),
+        ("... d b ...", "b d", "d b"),
         ("Straße Ärger", "ÄRGER", "Ärger"),
         ("state-of-the-art models", "the art", "state-of-the-art"),
+        # A word of so many names is farther than what there is.
+        ("b c a-a-a-a-a-a-a-a-a-b-c", "b c", "b c"),
     ],
 )
 def test_by_hand(text: str, wording: str, expected: str) -> None:
@@ -41,7 +45,7 @@ WORDS = st.lists(st.sampled_from("abcd"), max_size=9)
 
 
 @given(WORDS, WORDS)
-def test_no_run_is_closer(words: list[str], wanted: list[str]) -> None:
+def test_no_run_of_single_words_is_closer(words: list[str], wanted: list[str]) -> None:
     def f1(run: list[str]) -> float:
         shared = (Counter(run) & Counter(wanted)).total()
         return 2 * shared / (len(run) + len(wanted))
@@ -55,3 +59,18 @@ def test_no_run_is_closer(words: list[str], wanted: list[str]) -> None:
         assert best == 0.0
     else:
         assert f1(text[slice(*found)].split()) == best
+
+
+@given(st.lists(st.sampled_from(["a", "b", "a-b", "b-b-c", "..."]), max_size=9), WORDS)
+def test_no_run_of_any_words_is_closer(words: list[str], wanted: list[str]) -> None:
+    def f1(run: str) -> float:
+        names = re.findall(r"\w+", run)
+        shared = (Counter(names) & Counter(wanted)).total()
+        return 2 * shared / (len(names) + len(wanted)) if shared else 0.0
+
+    places = range(len(words) + 1)
+    runs = [" ".join(words[a:b]) for a in places for b in places if a < b]
+    text = " ".join(words)
+    found = closest_run(text, " ".join(wanted))
+    closest = "" if found is None else text[slice(*found)]
+    assert f1(closest) == max(map(f1, runs), default=0.0)
