@@ -61,7 +61,7 @@ def test_the_answer_in_one_window() -> None:
 def test_an_answer_in_other_words_is_the_closest_run() -> None:
     documents = [
         Document("a b c d", "x", 0, second_text="q", target_text="D, c!"),
-        # What is quoted goes first.
+        # Quoted answers go first.
         asked("a b c d", (0, "a"))._replace(target_text="d"),
     ]
     records = records_of(span_qa, run_of(asking(), 10), documents)
