@@ -38,10 +38,9 @@ class EvaluationConfig:
 
     text_scores: tuple[TextScore, ...] = ("bleu", "chrf")
     """Metrics of generated texts, and of the extracts of span_qa where answers are free
-    texts, against the references: BLEU (sacrebleu, 13a) with and
-    without case, chrF, ROUGE for English summaries, exact match, and F1 of the shared
-    words, without case, punctuation and English articles (SQuAD). Empty: no texts are
-    generated.
+    texts, against the references: BLEU (sacrebleu, 13a) with and without case, chrF,
+    ROUGE for English summaries, exact match, and F1 of the shared words, without case,
+    punctuation and English articles (SQuAD). Empty: no texts are generated or scored.
     """
 
     answers: int | None = option(None, minimum=1)
