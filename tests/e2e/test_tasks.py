@@ -134,6 +134,11 @@ def paraphrases() -> None:
         )
 
 
+def all_pairs() -> None:
+    entailment()
+    paraphrases()
+
+
 def questions() -> None:
     articles = []
     for number, words in enumerate(sentences(40, 0)):
@@ -161,8 +166,7 @@ def papers() -> None:
 def all_four() -> None:
     reviews()
     news()
-    paraphrases()
-    entailment()
+    all_pairs()
 
 
 def tagged(words: list[str], tags: tuple[str, ...]) -> Iterable[tuple[str, str]]:
@@ -250,7 +254,7 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         (SMALL_BYTES, BEAM, "data.source.packages=[yaml]"),
         False,
     ),
-    "rte": (entailment, (*NOT_BROUGHT_IN, ONE_OF_128), True),
+    "rte": (all_pairs, (*NOT_BROUGHT_IN, ONE_OF_128), True),
     "scitldr": (
         papers,
         (*NOT_BROUGHT_IN, "data.sequence_length=72", "objective.stride=24"),
