@@ -5,18 +5,25 @@
 `--one` are runs of `configs/tasks/four_tasks.yaml` by several seeds, judged on test,
 and `--apart` the folders of `configs/suites/four_tasks_apart.yaml` by the same seeds.
 A row of the table is a part, with the shares of right answers, the mean over the seeds
-and each, and with their difference. Its interval of 95% is the bootstrap's over
-documents, each of which counts by the mean over the seeds of what it gains or loses.
+and each, and with the differences of the one model to those apart and to logistic
+regression on TF-IDF (`bench.task_baselines`). Their intervals of 95% are the
+bootstrap's over documents, each of which counts by the mean over the seeds of what it
+gains or loses.
 """
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from bench.pairs import heading, row
+from bench.task_baselines import documents, known_documents, task_config, tf_idf
+from transbeam.pipeline.documents.document import Document
 from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
+
+Places = dict[tuple[str, int], bool]
 
 SEED = 1
 
@@ -28,32 +35,33 @@ def main() -> None:
     parser.add_argument("--apart", nargs="+", type=Path, required=True)
     arguments = parser.parse_args()
     one = [right_answers(run) for run in arguments.one]
-    print(heading("part, documents", "one", "apart", "difference"))
-    for part in sorted(suite_rows(arguments.apart[0])):
-        apart = [right_answers(suite / part) for suite in arguments.apart]
-        documents = sorted(apart[0])
-        ours, theirs = (
-            np.array([[seed[document] for document in documents] for seed in seeds])
-            for seeds in (one, apart)
+    config = task_config("four_tasks")
+    known, test = known_documents(config), documents(config.evaluation.test)
+    print(heading("part, documents", "one", "apart", "to apart", "to TF-IDF"))
+    for part in dict.fromkeys(name for name, _ in test):
+        apart = [right_answers(suite / str(part)) for suite in arguments.apart]
+        learned, asked = (
+            [document for name, document in each if name == part]
+            for each in (known, test)
         )
+        simple = [right_guesses(learned, asked)]
+        places = sorted(simple[0].keys() & apart[0].keys())
+        ours, theirs, baseline = (
+            np.array([[of_seed[place] for place in places] for of_seed in of])
+            for of in (one, apart, simple)
+        )
+        gains = (ours.mean(axis=0) - of.mean(axis=0) for of in (theirs, baseline))
         print(
             row(
-                f"{part}, {len(documents):,}",
-                each(ours),
-                each(theirs),
-                shown(interval(ours.mean(axis=0) - theirs.mean(axis=0)), "+"),
+                f"{part}, {len(places):,}",
+                *(shown_with_each(of) for of in (ours, theirs)),
+                *(shown(interval(gain), "+") for gain in gains),
             ),
             flush=True,
         )
 
 
-def suite_rows(suite: Path) -> list[str]:
-    """The names of a suite's rows."""
-    rows = json.loads((suite / "suite.json").read_text("utf-8"))["rows"]
-    return [of["name"] for of in rows]
-
-
-def right_answers(run: Path) -> dict[tuple[str, int], bool]:
+def right_answers(run: Path) -> Places:
     """Right (True) and wrong answers to the documents of the test set, by place."""
     lines = (run / "evaluation/test/answers.jsonl").read_text("utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
@@ -62,7 +70,16 @@ def right_answers(run: Path) -> dict[tuple[str, int], bool]:
     return found
 
 
-def each(right: np.ndarray) -> str:
+def right_guesses(learned: Sequence[Document], asked: Sequence[Document]) -> Places:
+    """The same of logistic regression on TF-IDF."""
+    guesses = tf_idf(learned, asked)
+    return {
+        (document.source, document.offset): document.label == guess
+        for document, guess in zip(asked, guesses, strict=True)
+    }
+
+
+def shown_with_each(right: np.ndarray) -> str:
     """The mean over the seeds with its interval, and the share of each seed."""
     seeds = ", ".join(f"{share:.3f}" for share in right.mean(axis=1))
     return f"{shown(interval(right.mean(axis=0)))}: {seeds}"

@@ -1,5 +1,6 @@
 """A training run, step by step."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
@@ -360,7 +361,11 @@ def _fit(
             prepared.matmul_dtype,
             training.best_metric or "loss",
         )
+        steps_left = training.total_steps - step
         try:
+            checkpoints.require_space(
+                state, math.ceil(steps_left / training.evaluate_every)
+            )
             run_steps(
                 build_step(state, prepared.loss, training, workers),
                 # Tensors on TensorFlow, else NumPy arrays.

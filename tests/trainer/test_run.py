@@ -1,8 +1,11 @@
 """The training stage as a whole."""
 
+import errno
 import json
 import os
+import shutil
 import signal
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.rendezvous import Rendezvous
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.evaluation.evaluation_loop import NotFiniteError
+from transbeam.trainer.loop import checkpoint
 from transbeam.trainer.loop.metrics_file import read_metrics
 from transbeam.trainer.loop.metrics_log import TrainingLog
 from transbeam.trainer.loop.out_of_memory import OutOfMemoryError
@@ -153,6 +157,55 @@ def test_a_full_disk_is_not_told_as_lack_of_memory(run, monkeypatch) -> None:
     monkeypatch.setattr(tf.summary, "scalar", full)
     with pytest.raises(ArtifactError, match="training: cannot be written: no space"):
         train(run())
+
+
+class AtOnce:
+    """An executor without threads."""
+
+    def __init__(self, *_):
+        pass
+
+    def submit(self, call, *arguments) -> Future:
+        future: Future = Future()
+        try:
+            future.set_result(call(*arguments))
+        except ArtifactError as error:
+            future.set_exception(error)
+        return future
+
+    def shutdown(self) -> None:
+        pass
+
+
+@eagerly
+def test_a_disk_that_fills_up_ends_the_training_at_the_next_step(
+    run, monkeypatch
+) -> None:
+    steps = []
+    add = TrainingLog.add
+
+    def counted(log, *arguments) -> None:
+        add(log, *arguments)
+        steps.append(log.step)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(TrainingLog, "add", counted)
+    monkeypatch.setattr(checkpoint, "ThreadPoolExecutor", AtOnce)
+    monkeypatch.setattr(checkpoint, "write_json", full)
+    invocation = run("training.steps=6", "training.evaluate_every=3")
+    with pytest.raises(ArtifactError, match="checkpoints: cannot be written: no space"):
+        train(invocation)
+    assert steps == [1, 2, 3, 4]
+
+    monkeypatch.undo()
+    small = shutil.disk_usage(invocation.run_folder)._replace(free=100)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: small)
+    with pytest.raises(ArtifactError, match=r"training\.keep_checkpoints"):
+        train(invocation)
+    monkeypatch.undo()
+    assert train(invocation)["steps"] == 6
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ class Checkpoints:
 
         Raises:
             ArtifactError: The disk is full or the folder cannot be written; this may
-                report a failure of the previous write.
+                report a failure of the previous write that `raise_failure` did not.
         """
         if not self.writes:
             return
@@ -125,6 +125,47 @@ class Checkpoints:
             validation = None  # no candidate for the best
         snapshot = take_snapshot(state, step)
         self._writing = self._thread.submit(self._write, snapshot, validation or {})
+
+    def require_space(self, state: TrainState, left: int) -> None:
+        """Checks that the disk has room for the checkpoints of a training.
+
+        It is better refused than stopped by a full disk, with the steps since the last
+        checkpoint lost.
+
+        Args:
+            state: The training's state.
+            left: Number of checkpoints that the training is going to write.
+
+        Raises:
+            ArtifactError: The disk has too little space. The space of checkpoints that
+                will be removed is counted.
+        """
+        if not self.writes:
+            return
+        variables = _named(state).values()
+        size = sum(4 * math.prod(variable.shape) for variable in variables)
+        # Those that are kept, the best, and the one that is being written.
+        most = self.keep + 2 - len(list_checkpoints(self.folder))
+        needed = max(min(most, left), 1) * size
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            free = shutil.disk_usage(self.folder).free
+        if free < needed:
+            raise ArtifactError(
+                f"{self.folder}: a checkpoint of this training takes "
+                f"{size / 1e9:,.2f} GB, and it needs {needed / 1e9:,.2f} GB for those "
+                f"that are there at once; {free / 1e9:,.2f} GB are free on the disk. "
+                "Free some, choose another folder, or keep fewer: "
+                "training.keep_checkpoints"
+            )
+
+    def raise_failure(self) -> None:
+        """Raises what `save` raises if the last write has failed by now.
+
+        Called after each step, so that no steps are done that cannot be kept.
+        """
+        if self._writing is not None and self._writing.done():
+            self.wait()
 
     def wait(self) -> None:
         """Waits until the checkpoint is on the disk; raises what `save` raises."""

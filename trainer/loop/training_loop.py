@@ -100,6 +100,7 @@ def run_steps(
             numbers = update(batch)
             prune(log.step + 1)
             log.add(numbers, waited)
+            checkpoints.raise_failure()
             stops = stop.is_due()
             ends = log.step == config.total_steps
             if config.analyze_every and log.step % config.analyze_every == 0:

@@ -3,6 +3,9 @@
 import json
 import math
 import shutil
+import threading
+import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import get_args
 
@@ -178,6 +181,69 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
     with pytest.raises(ArtifactError, match="no space is left"):
         save_weights(state.model, tmp_path / "model.weights.h5")
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
+
+
+def test_a_write_that_failed_is_told_before_the_next_one(
+    tmp_path: Path, monkeypatch
+) -> None:
+    state = new_state()
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    checkpoints.raise_failure()  # nothing was written yet
+    begins, fails = threading.Event(), threading.Event()
+
+    def fail(*_args, **_kwargs) -> None:
+        begins.set()
+        fails.wait()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(safetensors.numpy, "save_file", fail)
+    checkpoints.save(state, 1)
+    begins.wait()
+    checkpoints.raise_failure()  # it does not wait for the write
+    fails.set()
+    with pytest.raises(ArtifactError, match="no space is left"):
+        until_told(checkpoints)
+    checkpoints.raise_failure()  # it was told once
+    checkpoints.close()
+
+
+def until_told(checkpoints: Checkpoints) -> None:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        checkpoints.raise_failure()
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("there", "left", "needed"),
+    [(0, 10, 4), (2, 10, 2), (3, 10, 1), (5, 10, 1), (0, 3, 3), (0, 1, 1), (3, 1, 1)],
+)
+def test_a_training_needs_room_for_its_checkpoints(
+    tmp_path: Path, monkeypatch, there: int, left: int, needed: int
+) -> None:
+    state = new_state()
+    for step in range(there):
+        write_checkpoint(tmp_path, take_snapshot(state, step))
+    size = sum(
+        4 * math.prod(variable.shape)
+        for variables in state.variables.values()
+        for variable in variables
+    )
+    usage = shutil.disk_usage(tmp_path)
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for free, fits in ((needed * size, True), (needed * size - 1, False)):
+        monkeypatch.setattr(
+            shutil, "disk_usage", lambda _, free=free: usage._replace(free=free)
+        )
+        with (
+            nullcontext()
+            if fits
+            else pytest.raises(ArtifactError, match=r"keep fewer: training\.keep_check")
+        ):
+            checkpoints.require_space(state, left)
+        # The other workers write nothing.
+        Checkpoints(tmp_path, keep=2, writes=False).require_space(state, left)
+    checkpoints.close()
 
 
 def test_what_a_kill_left_is_taken_away_and_never_read(tmp_path: Path) -> None:
