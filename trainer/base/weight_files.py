@@ -4,6 +4,7 @@ import errno
 import math
 import os
 import shutil
+from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,7 @@ def save_weights(model: keras.Model, path: Path) -> None:
     temporary = path.with_name(f".{os.getpid()}.tmp.{path.name}")
     try:
         with writing(path):
-            size = sum(4 * math.prod(variable.shape) for variable in model.variables)
-            require_space(path.parent, size)
+            require_space(path.parent, size_on_disk(model.variables))
             wholes = [(v, copy_to_host(v)) for v in model.variables if _is_in_parts(v)]
             with keras.StatelessScope(wholes) if wholes else nullcontext():
                 keras.saving.save_weights(model, temporary)
@@ -72,6 +72,11 @@ def _is_in_parts(variable: keras.Variable) -> bool:
         return False
     value: Any = variable.value
     return not (value.is_fully_addressable or value.is_fully_replicated)
+
+
+def size_on_disk(variables: Iterable[keras.Variable]) -> int:
+    """Bytes of variables in a file; those of fewer than four each count as four."""
+    return sum(4 * math.prod(variable.shape) for variable in variables)
 
 
 def require_space(folder: Path, size: int) -> None:

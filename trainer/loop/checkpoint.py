@@ -32,7 +32,11 @@ from transbeam.model.weights.training_checkpoints import (
     list_checkpoints,
 )
 from transbeam.pipeline.records.manifest import sha256
-from transbeam.trainer.base.weight_files import copy_to_host, require_space
+from transbeam.trainer.base.weight_files import (
+    copy_to_host,
+    require_space,
+    size_on_disk,
+)
 from transbeam.trainer.step.state import TrainState
 
 FORMAT = 2
@@ -137,27 +141,25 @@ class Checkpoints:
             left: Number of checkpoints that the training is going to write.
 
         Raises:
-            ArtifactError: The disk has too little space. The space of checkpoints that
-                will be removed is counted.
+            ArtifactError: The disk has too little space for the checkpoints that are
+                there at once, besides those that are there now.
         """
         if not self.writes:
             return
-        variables = _named(state).values()
-        size = sum(4 * math.prod(variable.shape) for variable in variables)
+        size = size_on_disk(_named(state).values())
         # Those that are kept, the best, and the one that is being written.
         most = self.keep + 2 - len(list_checkpoints(self.folder))
-        needed = max(min(most, left), 1) * size
+        number = max(min(most, left), 1)
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            free = shutil.disk_usage(self.folder).free
-        if free < needed:
+        try:
+            require_space(self.folder, number * size)
+        except OSError as error:
             raise ArtifactError(
-                f"{self.folder}: a checkpoint of this training takes "
-                f"{size / 1e9:,.2f} GB, and it needs {needed / 1e9:,.2f} GB for those "
-                f"that are there at once; {free / 1e9:,.2f} GB are free on the disk. "
-                "Free some, choose another folder, or keep fewer: "
-                "training.keep_checkpoints"
-            )
+                f"{self.folder}: the disk has too little space: {number} more of "
+                f"{size / 1e6:,.1f} MB will be there at once. Free some, choose "
+                "another folder, or keep fewer: training.keep_checkpoints"
+            ) from error
 
     def raise_failure(self) -> None:
         """Raises what `save` raises if the last write has failed by now.
