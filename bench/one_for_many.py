@@ -45,7 +45,7 @@ def main() -> None:
             for each in (known, test)
         )
         simple = [right_guesses(learned, asked)]
-        places = sorted(simple[0].keys() & apart[0].keys())
+        places = sorted(apart[0])
         ours, theirs, baseline = (
             np.array([[of_seed[place] for place in places] for of_seed in of])
             for of in (one, apart, simple)

@@ -68,9 +68,7 @@ def main() -> None:
         for number, (what, scores) in enumerate(table):
             if number == 0:
                 print(heading("baseline", *scores))
-            numbers = [
-                f"{s.score:.3f} ({s.low:.3f}-{s.high:.3f})" for s in scores.values()
-            ]
+            numbers = map(shown, scores.values())
             print(row(what, *numbers), flush=True)
 
 
