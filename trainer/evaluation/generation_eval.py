@@ -275,7 +275,7 @@ def text_scores(
         answers: The generated texts.
         references: The reference of each generated text, or several, of which the best
             one counts.
-        names: Names of the scores; `rouge` gives three.
+        names: Names of the scores; `rouge` gives four.
         seed: Seed of the bootstrap.
 
     Example:

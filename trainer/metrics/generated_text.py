@@ -150,9 +150,11 @@ class Rouge(TextMetric):
     """[ROUGE](https://aclanthology.org/W04-1013): mean F1 of texts, between 0 and 1.
 
     ROUGE-1, ROUGE-2 and ROUGE-L, over words, word pairs and the longest common
-    subsequence; of several references, the best F1 of each counts. The statistics of a
-    text are its three F1 values and the number 1: k = 4. Words consist only of the
-    letters a to z and digits, so the metric is suitable only for English.
+    subsequence, and ROUGE-Lsum, which looks for each sentence of the reference among
+    all sentences of the text; a line is a sentence, and of a single line it equals
+    ROUGE-L. Of several references, the best F1 of each counts. The statistics of a text
+    are its four F1 values and the number 1: k = 5. Words consist only of the letters a
+    to z and digits, so the metric is suitable only for English.
 
     Args:
         stem: If true, Porter's stemmer makes "runs" and "running" the same word.
@@ -162,7 +164,7 @@ class Rouge(TextMetric):
     >>> statistics = metric.statistics(["the dog runs"], ["the dogs are running"])
     >>> scores = metric.scores(statistics.sum(axis=0))
     >>> {name: round(score.item(), 4) for name, score in scores.items()}
-    {'rouge1': 0.8571, 'rouge2': 0.4, 'rougeL': 0.8571}
+    {'rouge1': 0.8571, 'rouge2': 0.4, 'rougeL': 0.8571, 'rougeLsum': 0.8571}
     """
 
     stem: bool = True
@@ -186,7 +188,7 @@ class Rouge(TextMetric):
         return np.reshape(rows, (-1, len(_ROUGE) + 1))
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Computes `rouge1`, `rouge2` and `rougeL` from sums (..., 4)."""
+        """Computes the four scores, named as in rouge-score, from sums (..., 5)."""
         return {
             kind: mean(sums[..., column], sums[..., -1])
             for column, kind in enumerate(_ROUGE)
@@ -224,7 +226,7 @@ class WordF1(TextMetric):
         return {"f1": mean(sums[..., 0], sums[..., 1])}
 
 
-_ROUGE = ("rouge1", "rouge2", "rougeL")
+_ROUGE = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 
 
 def _library(module: str) -> Any:

@@ -22,9 +22,15 @@ def score_of(metric, predictions: list[str], targets: list[str]) -> dict[str, fl
     return {name: score.item() for name, score in metric.scores(sums).items()}
 
 
-def joined(pairs) -> tuple[list[str], list[str]]:
+def joined(pairs, between: str = " ") -> tuple[list[str], list[str]]:
     predictions, targets = zip(*pairs, strict=True)
-    return [" ".join(p) for p in predictions], [" ".join(t) for t in targets]
+    return [between.join(p) for p in predictions], [between.join(t) for t in targets]
+
+
+def rouge(*scores: float):
+    """The expected scores, of ROUGE-1, -2, -L and -Lsum."""
+    names = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
+    return pytest.approx(dict(zip(names, scores, strict=True)))
 
 
 def test_bleu_by_hand():
@@ -55,11 +61,18 @@ def test_rouge_by_hand():
     found = score_of(
         Rouge(stem=False), ["police kill the gunman"], ["police killed the gunman"]
     )
-    assert found == pytest.approx({"rouge1": 3 / 4, "rouge2": 1 / 3, "rougeL": 3 / 4})
+    assert found == rouge(3 / 4, 1 / 3, 3 / 4, 3 / 4)
     order = score_of(
         Rouge(), ["the gunman police killed"], ["police killed the gunman"]
     )
-    assert order == pytest.approx({"rouge1": 1, "rouge2": 2 / 3, "rougeL": 1 / 2})
+    assert order == rouge(1, 2 / 3, 1 / 2, 1 / 2)
+
+
+def test_the_order_of_sentences_does_not_count_in_rouge_lsum():
+    found = score_of(
+        Rouge(stem=False), ["the dog ran\nthe cat sat"], ["the cat sat\nthe dog ran"]
+    )
+    assert found == rouge(1, 4 / 5, 1 / 2, 1)
 
 
 def test_of_several_references_the_best_counts_for_each_score():
@@ -69,7 +82,7 @@ def test_of_several_references_the_best_counts_for_each_score():
     )
     # ROUGE-1: 2/3 of the first. ROUGE-2: "cat the" of the second, 2 * 1 / (2 + 3).
     # ROUGE-L: "cat the" of the second, 2 * 2 / (3 + 4).
-    assert found == pytest.approx({"rouge1": 2 / 3, "rouge2": 2 / 5, "rougeL": 4 / 7})
+    assert found == rouge(2 / 3, 2 / 5, 4 / 7, 4 / 7)
     golds = [["Elbe", "the river Spree"], "Ein Haus"]
     assert score_of(WordF1(), ["Spree", "ein Haus"], golds) == {"f1": (2 / 3 + 1) / 2}
 
@@ -114,12 +127,12 @@ def test_sums_score_as_the_library_scores_the_corpus(ours, pairs):
     assert ours.signature == str(library.get_signature())
 
 
-@given(PAIRS)
-def test_rouge_is_the_mean_of_what_the_library_says(pairs):
+@given(PAIRS, st.sampled_from([" ", "\n"]))
+def test_rouge_is_the_mean_of_what_the_library_says(pairs, between):
     from rouge_score.rouge_scorer import RougeScorer
 
-    predictions, targets = joined(pairs)
-    kinds = ["rouge1", "rouge2", "rougeL"]
+    predictions, targets = joined(pairs, between)
+    kinds = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
     scorer = RougeScorer(kinds, use_stemmer=True)
     each = [scorer.score(t, p) for p, t in zip(predictions, targets, strict=True)]
     expected = {kind: np.mean([s[kind].fmeasure for s in each]) for kind in kinds}

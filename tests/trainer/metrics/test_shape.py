@@ -103,7 +103,7 @@ TABLE = {
     "BLEU": Row(BLEU(), texts, {"bleu"}),
     "BLEU of words": Row(BLEU("none", lowercase=True), texts, {"bleu"}),
     "chrF": Row(ChrF(), texts, {"chrf"}),
-    "ROUGE": Row(Rouge(), texts, {"rouge1", "rouge2", "rougeL"}),
+    "ROUGE": Row(Rouge(), texts, {"rouge1", "rouge2", "rougeL", "rougeLsum"}),
 }
 EACH = pytest.mark.parametrize("row", TABLE.values(), ids=TABLE.keys())
 
