@@ -127,6 +127,7 @@ def evaluate_perplexity(context: TaskContext, task: PerplexityTaskConfig) -> Tas
             metric.statistics(nats, np.array(units)), metric.scores, context.seed
         ),
         left_out=left_out,
+        notes=Counter({_begin_note(context.tokenizer): len(texts)}),
         answers=[
             _row(*values) for values in zip(texts, nats.tolist(), units, strict=True)
         ],
@@ -171,9 +172,7 @@ def _log_likelihoods(
     progress: Bar,
 ) -> np.ndarray:
     """Computes the log-likelihood of each text: float64 (N,), in nats."""
-    special = context.tokenizer.special
-    before = special.end if special.begin is None else special.begin
-    assert before is not None  # decoders need an end token
+    before = _token_before(context.tokenizer)
     each = [(row, part) for row, parts in enumerate(windows) for part in parts]
     # Windows of equal length together: the last ones of texts are shorter.
     each.sort(key=lambda of: of[1].end - of[1].start, reverse=True)
@@ -195,6 +194,19 @@ def _log_likelihoods(
         np.add.at(found, [row for row, _ in group], sums)
         progress.advance(len(group))
     return found
+
+
+def _token_before(tokenizer: Tokenizer) -> int:
+    """Returns the token after which a text's first token is predicted."""
+    special = tokenizer.special
+    before = special.end if special.begin is None else special.begin
+    assert before is not None  # decoders need an end token
+    return before
+
+
+def _begin_note(tokenizer: Tokenizer) -> str:
+    # Without the token of its training a model's perplexity can be many times higher.
+    return f"read after the token {tokenizer.pieces[_token_before(tokenizer)]!r}"
 
 
 def _with_begin(ids: np.ndarray, part: Window, before: int) -> np.ndarray:

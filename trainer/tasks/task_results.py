@@ -90,7 +90,8 @@ class TaskResult:
         scores: Scores by name, each with a 95% confidence interval.
         baselines: Scores of answers that do not read the question, by name.
         left_out: Number of documents and questions without a score, by reason.
-        notes: Number of prompts or answers that were changed, by the kind of change.
+        notes: Number of prompts or answers that were changed, by the kind of change;
+            of a perplexity, the number of texts and the token before them.
         answers: A row of plain values for each question or text.
         seconds: The time it took.
     """

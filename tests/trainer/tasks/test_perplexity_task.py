@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trainer.tasks.task_samples import TOKENIZER
+from tests.trainer.tasks.task_samples import END, TOKENIZER
 from transbeam.configs.base.errors import ConfigError, DataError
 from transbeam.configs.cli.console import Console
 from transbeam.configs.schema.attention import FullAttentionConfig
@@ -21,6 +21,9 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.configs.schema.task_file import PerplexityTaskConfig
 from transbeam.model.decoder import build_decoder
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import build_tokenizer
 from transbeam.trainer.tasks.perplexity_task import (
     evaluate_perplexity,
     sliding_windows,
@@ -40,6 +43,12 @@ def test_each_token_is_predicted_once_after_enough_tokens(length, window, data):
         assert part.start == -1 or part.first - part.start > window - stride
         assert part.start == -1 or part.end - 1 - part.start == window
     assert counts == Counter(range(length))
+
+
+# Of bytes; its texts begin with <s>, and end with </s>.
+WITH_BEGIN = build_tokenizer(
+    ByteBPEModel(pieces=("<s>", "<pad>", "</s>", "<unk>", *ALPHABET), merges=())
+)
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +91,18 @@ def nats(model, before: list[int], target: int) -> float:
 
 
 @pytest.mark.parametrize("stride", [1, 3, 8])
-def test_windows_equal_a_token_at_a_time(model, tmp_path, stride):
-    text = "some words of it"  # longer than the model reads
-    found = evaluate_perplexity(context(model), books(tmp_path, text, stride=stride))
-    ids = TOKENIZER.tokenize([text]).values.numpy().tolist()
-    whole, total = [TOKENIZER.special.end, *ids], 0.0
+@pytest.mark.parametrize(
+    ("tokenizer", "before"),
+    [(TOKENIZER, END), (WITH_BEGIN, "<s>")],
+    ids=["end_token", "begin_token"],
+)
+def test_windows_equal_a_token_at_a_time(model, tmp_path, stride, tokenizer, before):
+    text = "some words of “it”"  # longer than the model reads
+    found = evaluate_perplexity(
+        context(model, tokenizer), books(tmp_path, text, stride=stride)
+    )
+    ids = tokenizer.tokenize([text]).values.numpy().tolist()
+    whole, total = [tokenizer.pieces.index(before), *ids], 0.0
     for place, target in enumerate(ids):
         (part,) = (
             part
@@ -97,11 +113,12 @@ def test_windows_equal_a_token_at_a_time(model, tmp_path, stride):
     expected = {
         "perplexity": math.exp(total / len(ids)),
         "word_perplexity": math.exp(total / 4),
-        "byte_perplexity": math.exp(total / len(text)),
-        "bits_per_byte": total / math.log(2) / len(text),
+        "byte_perplexity": math.exp(total / len(text.encode())),
+        "bits_per_byte": total / math.log(2) / len(text.encode()),
     }
     scores = {name: interval.score for name, interval in found.scores.items()}
     assert scores == pytest.approx(expected, rel=1e-5)
+    assert found.notes == {f"read after the token {before!r}": 1}
 
 
 def test_a_text_has_the_same_nats_beside_others(model, tmp_path):
