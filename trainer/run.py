@@ -285,8 +285,7 @@ def _validation(
     masking = dynamic_masking(config, manifest.folder)
     batches = validation_batches(manifest, config.training.batch_size, masking)
     forward = build_evaluation(state.model, prepared.loss, workers)
-    strict = config.evaluation.strict_entities
-    scorers = make_scorers(config.objective, strict_entities=strict)
+    scorers = make_scorers(config.objective, config.evaluation)
 
     def measure(number: int) -> EvaluationMetrics:
         with averaged(state):

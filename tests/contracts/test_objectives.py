@@ -62,7 +62,7 @@ def test_records_have_what_the_loss_reads_and_the_metrics_are_known(
     loss = make_loss(config)
     for target in loss.targets:
         assert {target.targets, target.weights or target.targets} <= records
-    assert make_scorers(config.objective)
+    assert make_scorers(config.objective, config.evaluation)
     assert make_collectors(config)
 
 

@@ -18,6 +18,7 @@ from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.distillation import DistillationConfig
+from transbeam.configs.schema.evaluation import EvaluationConfig
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.weights.assign import variables_by_path
 from transbeam.model.weights.safetensors_store import load_matching_weights
@@ -132,7 +133,8 @@ def test_an_evaluation_is_held_against_the_mean() -> None:
         return loss.answers({"score": guesses}, batch)
 
     batches = tf.data.Dataset.from_tensor_slices({"label": targets}).batch(2)
-    found = evaluate(forward, loss.targets, make_scorers(REGRESSION), batches, seed=1)
+    scorers = make_scorers(REGRESSION, EvaluationConfig())
+    found = evaluate(forward, loss.targets, scorers, batches, seed=1)
     assert found.loss == pytest.approx(5 / 3)
     assert found.variance == pytest.approx(14 / 3)
     assert found.predictions == 3

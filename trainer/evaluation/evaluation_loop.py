@@ -362,11 +362,10 @@ def evaluate_split(
         collectors: See `evaluate`.
     """
     batches = validation_batches(manifest, config.training.batch_size, masking)
-    strict = config.evaluation.strict_entities
     return evaluate(
         forward,
         make_targets(config.objective),
-        (*make_scorers(config.objective, strict_entities=strict), *more),
+        (*make_scorers(config.objective, config.evaluation), *more),
         batches,
         config.seed,
         collectors,

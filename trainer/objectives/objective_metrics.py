@@ -7,6 +7,7 @@ from typing import Any, Protocol, assert_never
 import numpy as np
 
 from transbeam.configs.base.bio_tags import marks_entities
+from transbeam.configs.schema.evaluation import EvaluationConfig
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
@@ -91,17 +92,18 @@ class RankScorer(Scorer):
 
 
 def make_scorers(
-    objective: Objective, *, strict_entities: bool = False
+    objective: Objective, evaluation: EvaluationConfig
 ) -> tuple[Scorer, ...]:
     """The metrics that an evaluation of an objective reports in addition to the loss.
 
     Args:
         objective: The model's objective.
-        strict_entities: The configuration key `evaluation.strict_entities`.
+        evaluation: The rule by which entities count.
 
     Example:
     >>> from transbeam.configs.schema.objectives.supervised import ClassificationConfig
-    >>> (scorer,) = make_scorers(ClassificationConfig(labels=("no", "yes")))
+    >>> objective = ClassificationConfig(labels=("no", "yes"))
+    >>> (scorer,) = make_scorers(objective, EvaluationConfig())
     >>> answers = {"logits": {"guesses": np.array([1, 1])}}
     >>> rows = scorer.statistics(answers, {"label": np.array([1, 0])})
     >>> scorer.metric.scores(rows.sum(axis=0))["accuracy"].item()
@@ -123,7 +125,7 @@ def make_scorers(
         labels = objective.labels
         # Asked at every piece, a word's tag comes several times.
         if marks_entities(labels) and not objective.all_pieces:
-            return (_guesses(TaggingScores(labels, strict_entities), first),)
+            return (_guesses(TaggingScores(labels, evaluation.strict_entities), first),)
         return (_guesses(ClassificationScores(labels), first),)
     if isinstance(objective, SpanObjective):
         return (_both_places(first, rest[0]),)

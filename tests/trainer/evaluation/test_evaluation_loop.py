@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer.batches import LABELS, OBJECTIVES, random_batch, small_model
+from transbeam.configs.schema.evaluation import EvaluationConfig
 from transbeam.configs.schema.objectives.contrastive import ContrastivePairsConfig
 from transbeam.configs.schema.objectives.supervised import TokenClassificationConfig
 from transbeam.trainer.evaluation.evaluation_loop import (
@@ -159,7 +160,7 @@ def test_every_objective_has_scores_of_its_own(kind) -> None:
         keras.ops.convert_to_numpy, build_evaluation(model, Loss(asks))(batch)
     )
     found = {}
-    for scorer in make_scorers(objective):
+    for scorer in make_scorers(objective, EvaluationConfig()):
         found |= scorer.intervals([scorer.statistics(answers, batch)], seed=1)
     assert found.keys() == EXPECTED.get(kind, TOKENS_SCORES)
     first = answers[asks[0].output]
@@ -173,10 +174,14 @@ def test_every_objective_has_scores_of_its_own(kind) -> None:
 
 def test_entities_are_scored_where_tags_mark_them() -> None:
     labels = ("O", "B-PER", "I-PER")
-    (scorer,) = make_scorers(TokenClassificationConfig(labels=labels))
-    assert isinstance(scorer.metric, TaggingScores)
+    for strict in (False, True):
+        evaluation = EvaluationConfig(strict_entities=strict)
+        config = TokenClassificationConfig(labels=labels)
+        (scorer,) = make_scorers(config, evaluation)
+        assert isinstance(scorer.metric, TaggingScores)
+        assert scorer.metric.strict is strict
     pieces = TokenClassificationConfig(labels=labels, all_pieces=True)
-    (scorer,) = make_scorers(pieces)
+    (scorer,) = make_scorers(pieces, EvaluationConfig())
     assert isinstance(scorer.metric, ClassificationScores)
 
 
@@ -236,7 +241,9 @@ def test_an_evaluation_of_pairs() -> None:
     def compared(batch):
         return loss.answers({"embedding": batch["vectors"]}, batch)
 
-    found = evaluate(compared, targets, make_scorers(config), batches, seed=1)
+    found = evaluate(
+        compared, targets, make_scorers(config, EvaluationConfig()), batches, seed=1
+    )
     costs = [np.log(1 + np.exp(0.6)), np.log(1 + np.exp(0.2)), 0.0]
     assert found.loss == pytest.approx(np.mean(costs), rel=1e-5)
     assert found.accuracy == pytest.approx(1 / 3)

@@ -55,6 +55,15 @@ def test_scores_by_hand():
     )
 
 
+@pytest.mark.parametrize(("strict", "expected"), [(False, 1), (True, 0)])
+def test_entities_without_a_first_tag_by_hand(strict, expected):
+    """IOB2 asks for a B; conlleval finds an entity at an I, too."""
+    metric = TaggingScores(IOB, strict)
+    predicted, asked = ["I-PER I-PER O I-LOC"], ["B-PER I-PER O B-LOC"]
+    scores = metric.scores(sums_of(IOB, predicted, asked, metric))
+    assert scores["entity_f1"] == expected
+
+
 def test_scores_of_each_type_by_hand():
     sums = sums_of(
         IOB,
