@@ -1,8 +1,23 @@
 """Chat templates that a configuration can name."""
 
-_PLAIN = """\
+# The system speaks first or not at all, then user and assistant take turns; messages of
+# other roles, such as of tools, may come between.
+_TURNS = """\
 {% for message in messages %}
-{% if message.role == "system" and loop.first %}
+{% set before = "" if loop.first else loop.previtem.role %}
+{% if (message.role == "system" and not loop.first) or
+      (message.role == "user" and before == "user") or
+      (message.role == "assistant" and before in ["", "system", "assistant"]) %}
+{{ raise_exception("roles out of order: expected turns of user and assistant, after " +
+"at most one of system; found " + message.role +
+(" after " + before if before else " first")) }}
+{% endif %}
+"""
+
+_PLAIN = (
+    _TURNS
+    + """\
+{% if message.role == "system" %}
 {{ message.content }}{{ "\\n\\n" }}
 {%- elif message.role == "user" %}
 {{ "User: " + message.content + "\\n" }}
@@ -15,9 +30,11 @@ _PLAIN = """\
 {% endif %}
 {% endfor %}
 {% if add_generation_prompt %}{{ "Assistant:" }}{% endif %}"""
+)
 
-_CHATML = """\
-{% for message in messages %}
+_CHATML = (
+    _TURNS
+    + """\
 {{ "<|im_start|>" + message.role + "\\n" }}
 {%- if message.role == "assistant" %}
 {% generation %}{{ message.content + "<|im_end|>" }}{% endgeneration %}
@@ -27,6 +44,7 @@ _CHATML = """\
 {{ "\\n" }}
 {%- endfor %}
 {% if add_generation_prompt %}{{ "<|im_start|>assistant\\n" }}{% endif %}"""
+)
 
 CHAT_TEMPLATES = {"plain": _PLAIN, "chatml": _CHATML}
 

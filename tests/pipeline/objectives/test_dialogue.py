@@ -127,6 +127,22 @@ def test_the_words_of_a_turn_in_a_question_are_no_targets() -> None:
     assert found[1] == f" Yo{END}"
 
 
+def test_an_answer_whose_token_would_span_the_prompt_is_rejected() -> None:
+    pieces = (*ALPHABET, ":!", END)
+    model = ByteBPEModel(pieces=pieces, merges=((":", "!"),))
+    template = (
+        "{% for m in messages %}{{ m.role + ':' }}{% if m.role == 'assistant' %}"
+        "{% generation %}{{ m.content + eos_token }}{% endgeneration %}"
+        "{% else %}{{ m.content + '\n' }}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}assistant:{% endif %}"
+    )
+    tokenizer = build_tokenizer(with_chat_template(model, template))
+    records = make([talk("Hi", "!Yo"), talk("Hi", "Yo", offset=1)], tokenizer=tokenizer)
+    ((_, reason),) = records.rejected
+    assert reason.startswith("a token spans the end of a prompt and its answer")
+    assert len(conversations(records, tokenizer)) == 1
+
+
 def test_messages_after_the_last_reply_are_left_out() -> None:
     (found,) = conversations(make([talk("Hi", "Yo", "Anyone?")]))
     assert found[0] == f"User: Hi\nAssistant: Yo{END}"
@@ -157,6 +173,27 @@ def test_conversations_that_cannot_be_used_have_a_reason() -> None:
     assert reasons[2] == f"a message has the special token {END}"
     assert reasons[3].startswith("the chat template refuses the messages: expected")
     assert reasons[4] == "no messages"
+
+
+@pytest.mark.parametrize("tokenizer", [PLAIN, CHATML], ids=["plain", "chatml"])
+@pytest.mark.parametrize(
+    ("roles", "found"),
+    [
+        ("assistant user assistant", "assistant first"),
+        ("system assistant user assistant", "assistant after system"),
+        ("user user assistant", "user after user"),
+        ("user assistant assistant", "assistant after assistant"),
+        ("user system assistant", "system after user"),
+    ],
+)
+def test_roles_out_of_order_are_rejected(tokenizer, roles, found) -> None:
+    messages = tuple((role, "Yo") for role in roles.split())
+    documents = [Document("a", "x", 0, messages=messages), talk("Hi", "Yo", offset=1)]
+    records = make(documents, tokenizer=tokenizer)
+    ((_, reason),) = records.rejected
+    assert "roles out of order" in reason
+    assert reason.endswith(f"found {found}")
+    assert len(conversations(records, tokenizer)) == 1
 
 
 WITHOUT_BLOCKS = (
