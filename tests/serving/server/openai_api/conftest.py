@@ -87,12 +87,12 @@ class OpenAIDoor:
         return load_tokenizer(self.runs[WRITER].run_folder / "data/tokenizer")
 
 
-def small_run(kind: str) -> SimpleNamespace:
+def small_run(kind: str, **keys: Any) -> SimpleNamespace:
     """An export of a tiny configuration, which the tests of the page Try have, too."""
     few = ["tokenizer.vocabulary_size=300"]
     config = load_run(f"configs/tiny/{kind}.yaml", few)
     export = replace(config.export, tflite=())
-    config = replace(config, training=TINY.training, export=export)
+    config = replace(config, training=TINY.training, export=export, **keys)
     return exported_run(config, optimized=False)
 
 

@@ -66,6 +66,10 @@ def test_what_clients_send_beside_is_ignored(read):
     assert sent == plain
 
 
+def test_what_clients_send_beside_texts_to_embed_is_ignored():
+    assert embedding(user="someone", never_heard_of=[1]) == embedding()
+
+
 @pytest.mark.parametrize(
     ("read", "name", "value"),
     [
