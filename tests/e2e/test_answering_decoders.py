@@ -21,6 +21,7 @@ from transbeam.model.weights.safetensors_store import save_weights_by_path
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.serving.base.trained_run import load_trained
 from transbeam.trainer.base.training_stage import build_trainable
+from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.input.batches import training_batches
 from transbeam.trainer.run import train
 
@@ -75,6 +76,35 @@ def test_adapters(taught, tmp_path: Path) -> None:
     assert changed == {f"{attention}/{name}/kernel" for name in ("query", "value")}
     for path in changed:
         assert np.linalg.matrix_rank(after[path] - before[path], tol=1e-6) == 2
+
+
+def test_an_evaluation_compares_written_answers_with_the_last_ones(
+    taught, tmp_path: Path
+) -> None:
+    copy_of(taught.run_folder, tmp_path / "run")
+    keys = ("text_scores=[exact_match,f1,rouge]", "max_new_tokens=4")
+    overrides = [f"evaluation.{key}" for key in keys]
+    config = load_run(taught.config_file, overrides)
+    run = replace(taught, run_folder=tmp_path / "run", config=config)
+    with without_graphs():
+        found = evaluate_run(run)
+    written = (Path(found["path"]) / "answers.jsonl").read_text("utf-8").splitlines()
+    answers = [json.loads(line) for line in written]
+    assert len(answers) == found["documents"] > 3
+    corpora = Path(config.data.source.path).parent
+    # The corpus says what was to be answered: with a mood, or the last reply.
+    for answer in answers:
+        corpus = (corpora / answer["source"]).read_bytes()
+        row = json.loads(corpus[answer["offset"] :].splitlines()[0])
+        wanted = row["messages"][-1]["content"] if "messages" in row else row["mood"]
+        assert answer["target"] == wanted
+    assert found["scores"]["perplexity"]["score"] == pytest.approx(
+        np.exp(found["loss"]), rel=1e-5
+    )
+    trained = json.loads((run.run_folder / "training/stage.json").read_text("utf-8"))
+    assert found["loss"] == pytest.approx(trained["result"]["evaluation"]["loss"])
+    shares = [found["scores"][name]["score"] for name in ("exact_match", "f1")]
+    assert all(0 <= share <= 1 for share in shares)
 
 
 def test_a_teacher(taught, tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.finished_runs import MINILM, imported_run
 from transbeam.configs.base.errors import ArtifactError, DataError, UserError
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.model_files import training_stage
-from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.loader.yaml_config import load_run, parse_run
 from transbeam.pipeline.stage import data_inputs, data_stage
 from transbeam.trainer import planned_runs as module
 from transbeam.trainer.base.training_stage import training_inputs
@@ -196,6 +197,18 @@ def test_a_score_that_does_not_exist_names_those_that_do(processes) -> None:
     text = FILE.replace("validation.f1_b", "validation.f1")
     with pytest.raises(UserError, match=r"no score 'f1' of validation. It has acc"):
         run(text)
+
+
+def test_rows_begin_with_the_model_of_a_run(processes) -> None:
+    imported_run(Path("runs/minilm"), parse_run(MINILM, "minilm.yaml"))
+    Path("suite.yaml").write_text(FILE, "utf-8")
+    options = SuiteOptions(init=Path("runs/minilm"))
+    result = suite(Path("suite.yaml"), options, Console(quiet=True))
+    folder = Path("runs/small-minilm")
+    assert Path(result["page"]).parent == folder
+    for name in SCORES:
+        config = load_run(folder / name / "row.yaml", with_model=True)
+        assert config.training.init_from == "runs/minilm"
 
 
 def test_shares_of_a_teachers_scores(processes, capsys) -> None:

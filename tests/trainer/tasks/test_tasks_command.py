@@ -157,6 +157,30 @@ def test_results_of_each_task_and_number_of_shots(folder, capsys):
     assert "left out of moods: 1 documents: label '7' is no choice" in said
 
 
+@eagerly
+def test_choices_that_cannot_be_ranked_are_left_out_and_counted(folder):
+    rows = ["text,one,two,right", "fine,a,b,0", "alike,a,a,0", f"long,a,{'x' * 99},0"]
+    (folder / "own.csv").write_text("\n".join(rows), "utf-8")
+    tasks = f"""
+name: own
+tasks:
+- kind: choice
+  name: own
+  source:
+    kind: csv
+    path: "{folder}/own.csv"
+    columns: {{text: text, choices: [one, two], label: right}}
+  prompt: "{{text}}:"
+"""
+    (folder / "own.yaml").write_text(tasks, "utf-8")
+    (row,) = evaluate_tasks(invocation(folder), folder / "own.yaml")["results"]
+    assert row["units"] == 1
+    assert row["left_out"] == {
+        "two equal choices": 1,
+        "an answer of more than 32 tokens": 1,
+    }
+
+
 @pytest.mark.parametrize(
     ("objective", "message"),
     [

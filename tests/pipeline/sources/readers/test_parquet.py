@@ -1,6 +1,7 @@
 """Parquet tables: each row once, only the columns asked for, damage reported."""
 
 import gzip
+import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,7 +10,10 @@ import pytest
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons, texts
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.columns import ColumnsConfig
-from transbeam.configs.schema.table_sources import ParquetSourceConfig
+from transbeam.configs.schema.table_sources import (
+    JsonlSourceConfig,
+    ParquetSourceConfig,
+)
 from transbeam.pipeline.documents.document import (
     BrokenFile,
     Document,
@@ -18,7 +22,7 @@ from transbeam.pipeline.documents.document import (
     Span,
 )
 from transbeam.pipeline.sources.corpus_files import list_files
-from transbeam.pipeline.sources.readers import parquet
+from transbeam.pipeline.sources.readers import jsonl, parquet
 from transbeam.pipeline.sources.work_units import plan_units, read_unit
 
 
@@ -49,6 +53,26 @@ def test_nested_columns_lists_and_nulls(tmp_path):
         "Hi Ann", "a.parquet", 0, words=("Hi", "Ann"), tags=("0", "1")
     )
     assert reasons(found) == [(2, "no field 'w'")]
+
+
+def test_conversations_are_read_as_from_json_lines(tmp_path):
+    talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]
+    shared = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]
+    pq.write_table(
+        pa.Table.from_pylist([{"m": talk, "n": shared}]), tmp_path / "a.parquet"
+    )
+    (tmp_path / "a.jsonl").write_text(json.dumps({"m": talk, "n": shared}))
+    for column in ("m", "n"):
+        columns = ColumnsConfig(messages=column)
+        (found,) = read_file(
+            parquet,
+            ParquetSourceConfig(path=str(tmp_path / "a.parquet"), columns=columns),
+        )
+        (expected,) = read_file(
+            jsonl, JsonlSourceConfig(path=str(tmp_path / "a.jsonl"), columns=columns)
+        )
+        assert found.messages == (("user", "Hi"), ("assistant", "Yo"))
+        assert found == expected._replace(source="a.parquet")
 
 
 def test_bytes_and_text_that_is_no_utf_8(tmp_path):

@@ -9,12 +9,19 @@ import tensorflow as tf
 
 from tests.pipeline.tokenizers.sentencepiece_models import SENTENCES, train
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
+from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.tokenizer import (
     ByteBPEConfig,
     PretrainedConfig,
     UnigramConfig,
     WordPieceConfig,
 )
+from transbeam.pipeline.tokenizers.base.builtin_chat_templates import (
+    find_chat_template,
+)
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.files.chat_format import with_chat_template
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     load_tokenizer,
     read_tokenizer,
@@ -123,6 +130,18 @@ def test_a_pretrained_tokenizer_becomes_a_folder_of_ours(tmp_path, monkeypatch):
     again = PretrainedConfig(path=str(tmp_path / "tokenizer"))
     make_tokenizer(tmp_path / "again", Counter(), again)
     assert read_tokenizer(tmp_path / "again") == artifact
+
+
+def test_a_conversation_takes_the_chat_template_of_its_tokenizer(tmp_path):
+    model = ByteBPEModel(pieces=(*ALPHABET, "<|endoftext|>"), merges=())
+    own = find_chat_template("plain").replace("Assistant:", "Bot:")
+    save_tokenizer(tmp_path / "given", with_chat_template(model, own))
+    config = PretrainedConfig(path=str(tmp_path / "given"))
+    for named, expected in ((None, own), ("plain", find_chat_template("plain"))):
+        folder = tmp_path / f"made-{named}"
+        dialogue = DialogueConfig(chat_template=named)
+        make_tokenizer(folder, Counter(), config, dialogue)
+        assert read_tokenizer(folder).model.framing.chat_template == expected
 
 
 def test_a_pretrained_tokenizer_that_is_not_there(tmp_path):
