@@ -27,6 +27,7 @@ from transbeam.configs.schema.objectives.objective import (
     SpanObjective,
     TextObjective,
     TokenChoiceObjective,
+    VectorObjective,
 )
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.model.decoder import (
@@ -157,7 +158,7 @@ def build_embedder(
     References:
         - [Reimers & Gurevych, 2019](https://arxiv.org/abs/1908.10084), section 3
     """
-    config = replace(config, pooler=config.pooler or PoolerConfig(kind="mean"))
+    config = replace(config, pooler=config.embedding_pooler)
     encoder = build_encoder(config, vocabulary_size, dtype=dtype, seed=seed)
     outputs = {"embedding": embed(encoder.output["pooled_output"])}
     return CheckedModel(encoder.input, outputs, name="embedder")
@@ -202,34 +203,39 @@ def _build_on_encoder(
     return CheckedModel(inputs, outputs, name=name)
 
 
-def _pooler(config: EncoderConfig, objective: Objective) -> PoolerConfig | None:
+def _pooler(
+    config: EncoderConfig | DecoderConfig, objective: Objective
+) -> PoolerConfig | None:
     """Returns the pooler that the objective's head reads, or None."""
     if isinstance(objective, EmbeddingObjective):
-        return config.pooler or PoolerConfig(kind="mean")
+        return config.embedding_pooler
     if isinstance(objective, PooledObjective):
-        return config.pooler or PoolerConfig()
+        return config.text_pooler
     return None
 
 
 def _build_on_decoder(
     config: DecoderConfig, objective: Objective, vocabulary_size: int, options: dict
 ) -> keras.Model:
-    """Builds a head on a decoder; that of a whole text has no bias, as in GPT.
+    """Builds a head on a decoder, without a bias on a pooled vector, as in GPT.
 
     References:
         - [Radford et al., 2018](https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf),
           equation 3
     """
-    if not isinstance(
-        objective, LabeledObjective | NumericObjective | TokenChoiceObjective
-    ):
-        raise _does_not_fit(config, objective)
-    is_pooled = isinstance(objective, PooledObjective)
-    config = replace(config, pooler=config.text_pooler if is_pooled else None)
+    is_pooled = isinstance(objective, VectorObjective)
+    config = replace(config, pooler=_pooler(config, objective))
     body = build_decoder_body(config, vocabulary_size, **options)
     x = body.output["pooled_output" if is_pooled else "sequence_output"]
     plan = stack_specs(config, dtype=options["dtype"], seed=options["seed"])["decoder"]
-    name, outputs = _read_answer(plan, objective, x, use_bias=not is_pooled)
+    if isinstance(objective, EmbeddingObjective):
+        name, outputs = "embedder", {"embedding": embed(x)}
+    elif isinstance(
+        objective, LabeledObjective | NumericObjective | TokenChoiceObjective
+    ):
+        name, outputs = _read_answer(plan, objective, x, use_bias=not is_pooled)
+    else:
+        raise _does_not_fit(config, objective)
     return CheckedModel(body.input, outputs, name=name)
 
 

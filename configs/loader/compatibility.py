@@ -210,9 +210,9 @@ def _check_pooling(run: RunConfig) -> None:
     """
     if not isinstance(run.objective, EmbeddingObjective):
         return
-    assert isinstance(run.model, EncoderConfig)
+    assert isinstance(run.model, EncoderConfig | DecoderConfig)
     pooling = run.export.embedding_pooling
-    trained = "mean" if run.model.pooler is None else run.model.pooler.kind
+    trained = run.model.embedding_pooler.kind
     if pooling not in ("mean", trained):
         raise ConfigError(
             f"export.embedding_pooling={pooling} is not the pooling that "

@@ -13,8 +13,8 @@ from transbeam.configs.schema.objectives.language_modeling import SpanCorruption
 from transbeam.configs.schema.objectives.objective import (
     EmbeddingObjective,
     Objective,
-    PooledObjective,
     SpanObjective,
+    VectorObjective,
 )
 from transbeam.configs.schema.objectives.supervised import DialogueConfig
 from transbeam.configs.schema.objectives.traits import fields_needed, traits
@@ -211,7 +211,7 @@ def ends_with_end_token(run: RunConfig) -> bool:
     """Returns whether an end token is added to a decoder's texts, to be pooled from."""
     if not isinstance(run.model, DecoderConfig):
         return False
-    is_pooled = isinstance(run.objective, PooledObjective)
+    is_pooled = isinstance(run.objective, VectorObjective)
     return is_pooled and run.model.text_pooler.kind == "end_token"
 
 

@@ -317,6 +317,11 @@ class EncoderConfig(StackConfig):
         return self.pooler or PoolerConfig()
 
     @property
+    def embedding_pooler(self) -> PoolerConfig:
+        """`pooler`, or its default for text embeddings, `mean`."""
+        return self.pooler or PoolerConfig(kind="mean")
+
+    @property
     def reads_segments(self) -> bool:
         """True if the segment of a token has an effect, in records of two segments."""
         return self.num_segments > 1 or has_global_segment(self.attention)
@@ -373,13 +378,19 @@ class DecoderConfig(StackConfig):
     tie_embeddings: bool = option(True, doc=_TIED)
     pooler: PoolerConfig | None = None
     """Pooling of the hidden states into one vector per text, for objectives with one
-    prediction per text. Left out: the vector of the last token.
+    prediction per text and for `contrastive_pairs`. Left out: the vector of the last
+    token.
     """
 
     @property
     def text_pooler(self) -> PoolerConfig:
         """`pooler`, or its default `last`."""
         return self.pooler or PoolerConfig(kind="last")
+
+    @property
+    def embedding_pooler(self) -> PoolerConfig:
+        """`text_pooler`: the last token has seen the whole text."""
+        return self.text_pooler
 
     def __post_init__(self) -> None:
         self._check_attention(self.attention, "attention", causal=True)

@@ -32,8 +32,8 @@ from transbeam.configs.schema.objectives.language_modeling import (
 )
 from transbeam.configs.schema.objectives.objective import (
     Objective,
-    PooledObjective,
     TextObjective,
+    VectorObjective,
 )
 from transbeam.model.cost.attention import attention_cost
 from transbeam.model.cost.flop_count import Work, elementwise, products
@@ -248,7 +248,7 @@ def _task_head(
 ) -> Work:
     """Counts the FLOPs of a projection of the pooled vector and of the last product."""
     work = Work()
-    is_pooled = isinstance(objective, PooledObjective)
+    is_pooled = isinstance(objective, VectorObjective)
     if is_pooled and config.pooler is not None and config.pooler.projection:
         work += products("head", config.hidden_dim**2)
     # The head's dense layer reads one vector, or one of each token.

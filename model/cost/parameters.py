@@ -20,9 +20,8 @@ from transbeam.configs.schema.adaptation import (
 )
 from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.objective import (
-    EmbeddingObjective,
     Objective,
-    PooledObjective,
+    VectorObjective,
 )
 from transbeam.model.base.weight_paths import is_head, matching
 from transbeam.model.cost.weight_shapes import (
@@ -123,7 +122,7 @@ def as_trained(config: Model, objective: Objective) -> Model:
     >>> as_trained(EncoderConfig(pooler=PoolerConfig()), MaskedConfig()).pooler is None
     True
     """
-    is_pooled = isinstance(objective, PooledObjective | EmbeddingObjective)
+    is_pooled = isinstance(objective, VectorObjective)
     if isinstance(config, EncoderConfig) and not is_pooled:
         return replace(config, pooler=None)
     return config

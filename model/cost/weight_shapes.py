@@ -40,10 +40,10 @@ from transbeam.configs.schema.objectives.objective import (
     LabeledObjective,
     NumericObjective,
     Objective,
-    PooledObjective,
     SpanObjective,
     TextObjective,
     TokenChoiceObjective,
+    VectorObjective,
 )
 from transbeam.model.cost.stacks import decoder_attention
 
@@ -206,7 +206,7 @@ def _decoder(
     if objective is None or isinstance(objective, TextObjective):
         return _tables(config, vocabulary_size) | stack
     shapes = _tokens(config, vocabulary_size) | stack
-    if isinstance(objective, PooledObjective):
+    if isinstance(objective, VectorObjective):
         shapes |= _pooler(config.pooler, config.hidden_dim)
     return shapes
 

@@ -16,7 +16,7 @@ from transbeam.configs.base.atomic_files import write_json, writing
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.schema.model import DecoderConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.configs.schema.objectives.objective import PooledObjective
+from transbeam.configs.schema.objectives.objective import VectorObjective
 from transbeam.model.weights.checkpoints.hf_config import HFConfig
 from transbeam.model.weights.checkpoints.model_family import Description, Family
 from transbeam.model.weights.checkpoints.tensor_sources import INDEX, SINGLE
@@ -139,7 +139,7 @@ def _fit(
     if isinstance(description.objective, MaskedConfig):
         config = replace(config, pooler=None)  # such a model has no pooler
     if isinstance(config, DecoderConfig) and not isinstance(
-        description.objective, PooledObjective
+        description.objective, VectorObjective
     ):
         config = replace(config, pooler=None)  # it has no effect
     if lost := differences(config, again.config):

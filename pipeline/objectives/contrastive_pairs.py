@@ -4,8 +4,12 @@
     [CLS] second text [SEP]
     [CLS] hard negative [SEP]
 
+The special tokens of a decoder's records are others, see
+`transbeam.pipeline.tokenizers.base.text_frame`.
+
 The rows of a record are one below the other, so its features have one more axis. In a
-document without a hard negative, its row has special tokens alone, and its hash is 0.
+document without a hard negative, its row has special tokens alone, or nothing where a
+decoder's texts have none, and its hash is 0.
 
 The hash of a text tells the loss which texts are equal. It is taken of the tokens that
 the model reads: texts that differ only in what the tokenizer drops, or behind the end
@@ -29,7 +33,7 @@ from transbeam.pipeline.objectives.base.labels import (
     token_counts,
     usable_rows,
 )
-from transbeam.pipeline.objectives.base.special_tokens import needed
+from transbeam.pipeline.objectives.base.special_tokens import check_special
 from transbeam.pipeline.records.features import Feature, Records
 from transbeam.pipeline.records.framing import frame_texts
 from transbeam.pipeline.records.token_rows import (
@@ -40,7 +44,7 @@ from transbeam.pipeline.records.token_rows import (
     tokenize_column,
 )
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
-from transbeam.pipeline.tokenizers.base.text_frame import TextFrame
+from transbeam.pipeline.tokenizers.base.text_frame import TextFrame, frame_of_run
 
 _EQUAL = "both texts of the pair have the same tokens"
 
@@ -74,8 +78,9 @@ def make_records(
     tokens of one of its pair's texts, or none, is ignored, and counted.
     """
     assert isinstance(run.objective, ContrastivePairsConfig)
-    begin, end = needed(tokenizer, run, "begin"), needed(tokenizer, run, "end")
-    room = run.data.sequence_length - 2
+    check_special(tokenizer.special, run)
+    frame = frame_of_run(run, tokenizer.special)
+    room = run.data.sequence_length - frame.size()
     reasons = reasons_against(batch, ["text", "second_text"])
     rows = usable_rows(batch, reasons)
     usable = batch.take(rows)
@@ -104,7 +109,7 @@ def make_records(
     cut = sum(np.maximum(text.lengths[useful] - room, 0) for text in whole)
     documents = rows[useful]
     length = run.data.sequence_length
-    arrays, sizes = _arrays(texts, begin, end, tokenizer.special.pad, length)
+    arrays, sizes = _arrays(texts, frame, tokenizer.special.pad, length)
     return Records(
         arrays={**arrays, "text_hashes": _as_int32(hashes)},
         placement=one_per_record(documents),
@@ -146,13 +151,13 @@ def _as_int32(hashes: np.ndarray) -> np.ndarray:
 
 
 def _arrays(
-    texts: Sequence[TokenRows], begin: int, end: int, pad: int, length: int
+    texts: Sequence[TokenRows], frame: TextFrame, pad: int, length: int
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Makes token arrays (D, N, T), and counts the tokens of each record (D,)."""
     columns: dict[str, list[np.ndarray]] = {}
     lengths = []
     for number, text in enumerate(texts, start=1):
-        framed = frame_texts(text, frame=TextFrame(begin, end, end))
+        framed = frame_texts(text, frame=frame)
         grid = Grid.from_lengths(framed.lengths, length)
         arrays = grid.token_arrays(framed.ids, pad)
         arrays["document_ids"] *= number

@@ -177,6 +177,13 @@ CASES = {
         with_columns("second_text: title, negative_text: target"),
         shown=("[SEP] ‖ [CLS] ", "text_hashes  "),
     ),
+    "decoder_vectors": Case(
+        "kind: contrastive_pairs, hard_negatives: true",
+        BYTES,
+        with_columns("second_text: title, negative_text: target"),
+        model="kind: decoder, pooler: {kind: end_token}",
+        shown=("<|endoftext|> ‖ ", "text_hashes  "),
+    ),
     "image_classification": Case(
         "kind: image_classification, labels: ['0', '1', '2'], image_size: 4",
         WORDPIECE,

@@ -184,13 +184,20 @@ def test_questions(segments: str, tmp_path: Path, monkeypatch, capsys):
 
 
 @pytest.mark.thorough(
-    instead="test_embeddings_are_those_of_a_masked_model_with_the_same_body"
+    instead="test_embeddings_are_those_of_a_language_model_with_the_same_body"
 )
-def test_pairs(tmp_path: Path, monkeypatch, capsys):
+@pytest.mark.parametrize("model", [ENCODER, DECODER, WITH_END, WITHOUT])
+def test_pairs(model: tuple[str, str], tmp_path: Path, monkeypatch, capsys):
+    """Of which some have a hard negative."""
     monkeypatch.chdir(tmp_path)
-    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows()))
-    text = CONFIG.replace("COLUMNS", "{text: a, second_text: b}")
-    text = text.replace("OBJECTIVE", "{kind: contrastive_pairs}")
+    some = rows()
+    for row in some[::2]:
+        row["c"] = row["b"][::-1]
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in some))
+    text = CONFIG.replace("COLUMNS", "{text: a, second_text: b, negative_text: c}")
+    for place, content in zip(("TOKENIZER", "KIND"), model, strict=True):
+        text = text.replace(place, content)
+    text = text.replace("OBJECTIVE", "{kind: contrastive_pairs, hard_negatives: true}")
     Path("a.yaml").write_text(text.replace("EXAMPLE", "the loss"))
     assert transbeam.main(["run", "a.yaml", "--json", "--quiet"]) == 0
     result = json.loads(capsys.readouterr().out)

@@ -19,6 +19,7 @@ from transbeam.configs.schema.block import (
     SinusoidalPositionConfig,
 )
 from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, PoolerConfig
+from transbeam.configs.schema.objectives.contrastive import ContrastivePairsConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
@@ -58,6 +59,11 @@ def classifier(*, packed: bool = False, **changed):
     return build_model(config, ClassificationConfig(labels=LABELS), 10, packed=packed)
 
 
+def embedder(*, packed: bool = False, **changed):
+    config = DecoderConfig(**{**SMALL, **changed})
+    return build_model(config, ContrastivePairsConfig(), 10, packed=packed)
+
+
 SOCKETS = [
     {"position": LearnedPositionConfig()},
     {"position": SinusoidalPositionConfig()},
@@ -83,11 +89,35 @@ def test_left_right_and_no_padding_and_training_give_the_same(changed):
     np.testing.assert_allclose(answer(trained, PACKED), expected, rtol=0, atol=1e-6)
 
 
-def test_packed_texts_are_refused():
+@pytest.mark.parametrize("kind", ["last", "end_token", "mean", "max", "attention"])
+def test_a_vector_is_that_of_the_text_alone(kind):
+    """With padding on either side, and in a training, of the second text of a pair."""
+    pooler = PoolerConfig(kind=kind, projection=kind == "attention")
+    model = embedder(pooler=pooler)
+    expected = answer(model, ALONE)
+    assert np.linalg.norm(expected) == pytest.approx(1, abs=1e-6)
+    for inputs in (LEFT, RIGHT):
+        np.testing.assert_allclose(answer(model, inputs), expected, rtol=0, atol=1e-6)
+    trained = embedder(packed=True, pooler=pooler)
+    trained.set_weights(model.get_weights())
+    second = {**PACKED, "document_ids": [[2, 2, 2, 2, 0, 0]]}
+    np.testing.assert_allclose(answer(trained, second), expected, rtol=0, atol=1e-6)
+
+
+def test_a_vector_is_of_the_last_token_by_default():
+    model, body = embedder(), build_decoder_body(DecoderConfig(**SMALL), 10)
+    body.set_weights(model.get_weights())
+    last = answer(body, RIGHT)[:, 3]
+    expected = last / np.linalg.norm(last)
+    np.testing.assert_allclose(answer(model, RIGHT), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("build", [classifier, embedder])
+def test_packed_texts_are_refused(build):
     two = {**PACKED, "document_ids": [[1, 1, 2, 2, 0, 0]]}
     rows = {name: np.array(row, "int32") for name, row in two.items()}
     with pytest.raises(ValueError, match="document ids of packed texts"):
-        classifier(packed=True)(rows)
+        build(packed=True)(rows)
 
 
 def test_the_last_token_is_that_of_the_body_through_a_matrix():

@@ -66,9 +66,13 @@ def small_model(
     dropout: float = 0.0,
     dtype: str = "float32",
     seed: int = 0,
+    family: str | None = None,
     **keys: Any,
 ) -> keras.Model:
-    """One layer of width 16 with the head of the objective; and keys of `model`."""
+    """One layer of width 16 with the head of the objective; and keys of `model`.
+
+    Its `kind` is the family, or else the objective's usual one.
+    """
     options: dict[str, Any] = {
         "num_layers": 1,
         "hidden_dim": 16,
@@ -78,7 +82,7 @@ def small_model(
         "max_sequence_length": LENGTH,
         **keys,
     }
-    family = traits(objective).models[0]
+    family = family or traits(objective).models[0]
     if traits(objective).has_segments:
         options["num_segments"] = 2
     if objective.kind == "image_classification":

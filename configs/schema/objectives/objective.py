@@ -84,6 +84,8 @@ LabeledObjective = ChoiceObjective | LabelSetObjective
 ClassObjective = SentencePairsConfig | LabeledObjective | TokenChoiceObjective
 # One answer for each input, from one vector of it.
 PooledObjective = SentencePairsConfig | LabeledObjective | NumberObjective
+# Kinds that pool each input to one vector, for an answer or as the answer.
+VectorObjective = PooledObjective | EmbeddingObjective
 # Kinds whose inputs are images.
 ImageObjective = ImageClassificationConfig
 # Kinds that train an encoder and a decoder.

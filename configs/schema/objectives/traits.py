@@ -231,6 +231,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
     ),
     "contrastive_pairs": ObjectiveTraits(
         sentence="It embeds texts: similar texts have similar vectors.",
+        models=_READERS,
         fields=_PAIR,
         example=_TWO[:1],
         outputs=("embedding",),

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from transbeam.configs.loader.objective_requirements import ends_with_end_token
 from transbeam.configs.schema.model import DecoderConfig, Model
+from transbeam.configs.schema.objectives.objective import EmbeddingObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 
@@ -89,7 +90,12 @@ def text_frame(model: Model, special: SpecialIds, *, adds_end: bool) -> TextFram
 
 
 def embedding_frame(run: RunConfig, special: SpecialIds) -> TextFrame:
-    """Returns the frame of the texts of which a run's export computes embeddings."""
+    """Returns the frame of the texts of which a run's export computes embeddings.
+
+    A model that was trained for embeddings reads texts as in its training.
+    """
+    if isinstance(run.objective, EmbeddingObjective):
+        return frame_of_run(run, special)
     adds_end = run.export.embedding_pooling == "end_token"
     return text_frame(run.model, special, adds_end=adds_end)
 
@@ -98,8 +104,8 @@ def frame_of_run(run: RunConfig, special: SpecialIds) -> TextFrame:
     """Returns the frame of the texts in a run's records and requests.
 
     Args:
-        run: The configuration of a run whose model has one prediction per text, or one
-            per word.
+        run: The configuration of a run whose model has one prediction or vector per
+            text, or one prediction per word.
         special: The special ids of its tokenizer.
     """
     return text_frame(run.model, special, adds_end=ends_with_end_token(run))

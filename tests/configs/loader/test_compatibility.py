@@ -156,6 +156,12 @@ def test_model_that_is_left_out_has_its_place_at_the_objective() -> None:
             "objective.kind=contrastive_pairs trains, model.pooler.kind=mean",
         ),
         (
+            TEXTS + "objective: {kind: contrastive_pairs}\n"
+            "model: {kind: decoder}\nexport: {embedding_pooling: end_token}\n",
+            "f:7: export.embedding_pooling=end_token is not the pooling that "
+            "objective.kind=contrastive_pairs trains, model.pooler.kind=last",
+        ),
+        (
             TEXTS + "model:\n  patches: {image_size: 64}\n",
             "f:6: model.patches: the model reads images, and the records of "
             "objective.kind=masked are texts. Remove `patches`",
@@ -189,6 +195,9 @@ def test_refused(text: str, message: str) -> None:
         TEXTS + "objective: {kind: prefix}\nmodel: {kind: decoder}\n",
         TEXTS + "objective: {kind: contrastive_pairs}\n"
         "model: {pooler: {kind: first}}\nexport: {embedding_pooling: first}\n",
+        TEXTS + "objective: {kind: contrastive_pairs}\n"
+        "model: {kind: decoder, pooler: {kind: end_token}}\n"
+        "export: {embedding_pooling: end_token}\n",
         TEXTS + "objective: {kind: causal}\n"
         "model: {kind: decoder, attention: {kind: kernel}}\n",
         TEXTS + "objective: {kind: seq2seq, decoder_length: 512}\n"

@@ -28,6 +28,7 @@ from transbeam.configs.schema.model import (
     PoolerConfig,
     Seq2SeqModelConfig,
 )
+from transbeam.configs.schema.objectives.contrastive import ContrastivePairsConfig
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     MaskedConfig,
@@ -129,6 +130,15 @@ def test_a_class_is_asked_of_the_pooled_vector():
     objective = ClassificationConfig(labels=("a", "b", "c"))
     work = count_work(config, objective, 100, Lengths(tokens=20))
     assert work.forward["head"] == MULTIPLY_ADD * (8 * 8 + 8 * 3)
+    assert work.forward["logits"] == 0
+
+
+@pytest.mark.parametrize("model", [EncoderConfig, DecoderConfig])
+def test_a_vector_costs_its_projection_alone(model):
+    pooler = PoolerConfig(kind="mean", projection=True)
+    config, lengths = model(**SMALL, pooler=pooler), Lengths(tokens=20)
+    work = count_work(config, ContrastivePairsConfig(), 100, lengths)
+    assert work.forward["head"] == MULTIPLY_ADD * 8 * 8
     assert work.forward["logits"] == 0
 
 

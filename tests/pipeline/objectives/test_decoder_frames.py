@@ -18,6 +18,7 @@ from tests.pipeline.objectives.word_tokenizer import (
 )
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, PoolerConfig
+from transbeam.configs.schema.objectives.contrastive import ContrastivePairsConfig
 from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     PairClassificationConfig,
@@ -26,17 +27,22 @@ from transbeam.configs.schema.objectives.supervised import (
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.objectives import (
     classification,
+    contrastive_pairs,
     pair_classification,
     token_classification,
 )
 from transbeam.pipeline.stage import data_inputs
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
-from transbeam.pipeline.tokenizers.base.text_frame import frame_of_run
+from transbeam.pipeline.tokenizers.base.text_frame import (
+    embedding_frame,
+    frame_of_run,
+)
 from transbeam.serving.parity.base.framing import frame_texts
 from transbeam.serving.text_ops.text_encoder import TextEncoder
 
 ONE = ClassificationConfig(labels=("bad", "good"))
 TWO = PairClassificationConfig(labels=("bad", "good"))
+VECTORS = ContrastivePairsConfig(hard_negatives=True)
 TAGS = TokenClassificationConfig(labels=("O", "B"))
 WORDS = "a b c d e f g h"
 # One token that ends documents and pads rows, as in GPT-2; and a begin token beside it.
@@ -76,6 +82,48 @@ def test_rows_by_hand(tokenizer, pooler, one, two):
     assert segments == [0] * (two.rindex(">d") + 1) + [1] * (
         len(two) - two.rindex(">d") - 1
     ) + [0] * (8 - len(two))
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "pooler", "rows"),
+    [
+        (ENDS, None, ["abc", "de", ""]),
+        (ENDS, "mean", ["abc", "de", ""]),
+        (ENDS, "end_token", ["abc>", "de>", ">"]),
+        (BEGINS, "last", ["<abc", "<de", "<"]),
+        (BEGINS, "end_token", ["<abc>", "<de>", "<>"]),
+    ],
+)
+def test_texts_of_vectors_by_hand(tokenizer, pooler, rows):
+    """In records, where the hard negative is missing, and in the exported graph."""
+    document = Document("a b c", "x", 0, second_text="d e")
+    run = on_decoder(VECTORS, 5, pooler)
+    records = records_of(contrastive_pairs, run, [document], tokenizer)
+    arrays, pad = records.arrays, tokenizer.special.pad
+    frame = embedding_frame(run, tokenizer.special)
+    encoder = TextEncoder(tokenizer, 5, frame)
+    for number, row in enumerate(rows):
+        ids, size = arrays["token_ids"][0, number], len(row)
+        assert letters(ids[:size]) == row
+        assert ids[size:].tolist() == [pad] * (5 - size)
+        real = arrays["document_ids"][0, number].tolist()
+        assert real == [number + 1] * size + [0] * (5 - size)
+    encoded = encoder.text(tokenizer.tokenize(["a b c", "d e"]))
+    found = encoded.token_ids.numpy()
+    longest = found.shape[1]
+    assert found.tolist() == arrays["token_ids"][0, :2, :longest].tolist()
+    assert arrays["text_hashes"][0].any(axis=1).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("pooler", "row"), [("last", "abcdefgh"), ("end_token", "abcdefg>")]
+)
+def test_a_text_of_a_vector_fills_its_row(pooler, row):
+    document = Document(WORDS, "x", 0, second_text="a")
+    run = on_decoder(VECTORS, 8, pooler)
+    records = records_of(contrastive_pairs, run, [document], ENDS)
+    assert letters(records.arrays["token_ids"][0, 0]) == row
+    assert records.counts["truncated_tokens"] == (pooler == "end_token")
 
 
 @pytest.mark.parametrize(
@@ -138,9 +186,10 @@ def test_without_an_end_token_it_is_refused():
         records_of(classification, on_decoder(ONE, 8), [document], tokenizer)
 
 
-def test_the_records_depend_on_what_frames_them():
+@pytest.mark.parametrize("objective", [ONE, VECTORS], ids=lambda of: of.kind)
+def test_the_records_depend_on_what_frames_them(objective):
     def keys(pooler: str | None) -> dict:
-        inputs = data_inputs(on_decoder(ONE, 8, pooler))
+        inputs = data_inputs(on_decoder(objective, 8, pooler))
         return {key: x for key, x in inputs.items() if key.startswith("model.")}
 
     assert keys(None) == keys("last") == keys("mean") == {"model.kind": "decoder"}
@@ -148,5 +197,5 @@ def test_the_records_depend_on_what_frames_them():
         "model.kind": "decoder",
         "model.pooler.kind": "end_token",
     }
-    encoder = data_inputs(replace(run_of(ONE, 8), model=EncoderConfig()))
+    encoder = data_inputs(replace(run_of(objective, 8), model=EncoderConfig()))
     assert not [key for key in encoder if key.startswith("model.")]

@@ -22,8 +22,14 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tokenizers")
 
 
-def embedder(folder, kind: str, pooler: PoolerConfig | None = None, **export):
-    config = config_of(kind)
+def embedder(
+    folder,
+    kind: str,
+    pooler: PoolerConfig | None = None,
+    model: str | None = None,
+    **export,
+):
+    config = config_of(kind, model)
     return untrained_of(
         replace(
             config,
@@ -42,20 +48,28 @@ def embed(trained: TrainedRun) -> np.ndarray:
     return one
 
 
-@pytest.mark.parametrize("pooling", ["mean", "first", "max"])
+@pytest.mark.parametrize(
+    ("kind", "pooling"),
+    [
+        *(("masked", pooling) for pooling in ("mean", "first", "max")),
+        *(("causal", pooling) for pooling in ("last", "end_token", "mean", "max")),
+    ],
+)
 @pytest.mark.parametrize("normalize", [False, True])
-def test_embeddings_are_those_of_a_masked_model_with_the_same_body(
-    folder, pooling, normalize
+def test_embeddings_are_those_of_a_language_model_with_the_same_body(
+    folder, kind, pooling, normalize
 ) -> None:
     keys = {"normalize_embeddings": normalize, "embedding_length": 12}
-    masked = embedder(folder, "masked", embedding_pooling=pooling, **keys)
-    masked = replace(masked, has_head=False)
-    pooler = None if pooling == "mean" else PoolerConfig(kind=pooling)
-    pairs = embedder(folder, "contrastive_pairs", pooler, **keys)
-    body = {weight.path: weight for weight in masked.model.weights}
+    language = embedder(folder, kind, embedding_pooling=pooling, **keys)
+    language = replace(language, has_head=False)
+    model = language.config.model.kind
+    is_default = pooling == {"encoder": "mean", "decoder": "last"}[model]
+    pooler = None if is_default else PoolerConfig(kind=pooling)
+    pairs = embedder(folder, "contrastive_pairs", pooler, model, **keys)
+    body = {weight.path: weight for weight in language.model.weights}
     for weight in pairs.model.weights:
         weight.assign(body[weight.path])
-    np.testing.assert_allclose(embed(pairs), embed(masked), atol=1e-6)
+    np.testing.assert_allclose(embed(pairs), embed(language), atol=1e-6)
 
 
 def test_the_signatures_are_those_of_an_embedding_export(folder) -> None:
@@ -69,10 +83,18 @@ def test_the_signatures_are_those_of_an_embedding_export(folder) -> None:
     assert ours.phone_endpoints().keys() == theirs.phone_endpoints().keys()
 
 
-def test_what_was_trained_is_exported(folder) -> None:
+@pytest.mark.parametrize(
+    ("model", "pooler"),
+    [
+        ("encoder", PoolerConfig(kind="attention", projection=True)),
+        ("decoder", PoolerConfig(kind="attention", projection=True)),
+        ("decoder", PoolerConfig(kind="end_token", projection=True)),
+    ],
+)
+def test_what_was_trained_is_exported(folder, model, pooler) -> None:
     """A pooler with weights of its own, too."""
-    pooler = PoolerConfig(kind="attention", projection=True)
-    trained = embedder(folder, "contrastive_pairs", pooler, normalize_embeddings=True)
+    keys = {"normalize_embeddings": True}
+    trained = embedder(folder, "contrastive_pairs", pooler, model, **keys)
     task = make_signature_task(trained)
     tokens = task.endpoints()["tokenize"].function(tf.constant(TEXTS))
     ids = tokens["token_ids"]
@@ -81,9 +103,14 @@ def test_what_was_trained_is_exported(folder) -> None:
     np.testing.assert_allclose(embed(trained), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-def test_other_vectors_fail_the_parity_check(folder, normalize) -> None:
-    trained = embedder(folder, "contrastive_pairs", normalize_embeddings=normalize)
+@pytest.mark.parametrize(
+    ("model", "normalize"),
+    [("encoder", False), ("encoder", True), ("decoder", False)],
+)
+def test_other_vectors_fail_the_parity_check(folder, model, normalize) -> None:
+    pooler = PoolerConfig(kind="end_token") if model == "decoder" else None
+    keys = {"normalize_embeddings": normalize}
+    trained = embedder(folder, "contrastive_pairs", pooler, model, **keys)
     task = make_signature_task(trained)
     checker = EmbeddingParityChecker(trained, TEXTS)
 

@@ -152,6 +152,10 @@ CASES = {
         pooler=PoolerConfig(kind="end_token"),
     ),
     "decoder_tags": lambda: on_decoder(tagging()),
+    "decoder_vectors": lambda: on_decoder(
+        tiny("contrastive_pairs", examples=(LONG,)),
+        pooler=PoolerConfig(kind="end_token"),
+    ),
     "span_qa": answering,
     "image_classification": lambda: tiny("vit_base"),
     "causal": lambda: short("causal", "It is a tuple of the names"),
@@ -173,6 +177,7 @@ DECIDED = {"no_answer": "span_qa"}
 # In the quick ones is each template of a program, a pair, and both ways to begin.
 SLOW = (
     *("pair_classification", "sentence_pairs", "regression", "decoder_pairs"),
+    "decoder_vectors",
     *("causal", "prefix", "text_to_text", "completion", "dialogue"),
 )
 NAMES = [
