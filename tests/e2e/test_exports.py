@@ -37,6 +37,7 @@ ONE, TWO = "{text: a, label: y}", "{text: a, second_text: b, label: y}"
 CHOICE = "kind: %s, labels: ['0', '1', '2']"
 CASES = {
     "classification": (ONE, CHOICE % "classification"),
+    "multi_label_classification": (ONE, CHOICE % "multi_label_classification"),
     "pair_classification": (TWO, CHOICE % "pair_classification"),
     "regression": (ONE, "kind: regression"),
     "pair_regression": (TWO, "kind: pair_regression"),
@@ -77,6 +78,7 @@ WITHOUT = (BYTES, "kind: decoder")
 MODELS = [
     *((kind, ENCODER) for kind in CASES),
     ("classification", WITH_END),
+    ("multi_label_classification", WITH_END),
     ("pair_classification", DECODER),
     ("regression", WITHOUT),
     ("pair_regression", WITH_END),
@@ -113,7 +115,9 @@ def test_run_predict_and_evaluate(
     (example,) = result["predict"]["predictions"]
     assert example["text"] == "the loss"
     assert ("second_text" in example) == is_pair
-    assert ("label" in example) == (chooses and not tags)
+    is_set = kind.startswith("multi")
+    assert ("labels" in example) == is_set
+    assert ("label" in example) == (chooses and not tags and not is_set)
     assert ("score" in example) == (not chooses)
     assert ("entities" in example) == ("words" in example) == tags
 
@@ -126,7 +130,8 @@ def test_run_predict_and_evaluate(
     shown = capsys.readouterr().out.strip().splitlines()
     assert shown[0] == "a batch of tokens"
     if not tags:
-        assert len(shown) == 1 + is_pair + (3 if chooses else 1)
+        # The labels that hold stand below the scores.
+        assert len(shown) == 1 + is_pair + (3 + is_set if chooses else 1)
 
     own = evaluated(capsys)
     for form in ("saved_model", "tflite/model_float32.tflite"):

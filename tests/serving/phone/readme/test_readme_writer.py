@@ -152,6 +152,9 @@ CASES = {
         pooler=PoolerConfig(kind="end_token"),
     ),
     "decoder_tags": lambda: on_decoder(tagging()),
+    "decoder_labels": lambda: on_decoder(
+        CASES["multi_label_classification"](), pooler=PoolerConfig(kind="end_token")
+    ),
     "decoder_vectors": lambda: on_decoder(
         tiny("contrastive_pairs", examples=(LONG,)),
         pooler=PoolerConfig(kind="end_token"),
@@ -177,7 +180,7 @@ DECIDED = {"no_answer": "span_qa"}
 # In the quick ones is each template of a program, a pair, and both ways to begin.
 SLOW = (
     *("pair_classification", "sentence_pairs", "regression", "decoder_pairs"),
-    "decoder_vectors",
+    *("decoder_labels", "decoder_vectors"),
     *("causal", "prefix", "text_to_text", "completion", "dialogue"),
 )
 NAMES = [
@@ -222,7 +225,7 @@ def converted(name, folder):
     config, root = CASES[name](), folder.parent
     trained, run = untrained_of(config, root), root / f"{name}-run"
     trained = replace(trained, has_head=name != "embed")
-    if name == "multi_label_classification":
+    if isinstance(config.objective, MultiLabelClassificationConfig):
         # A model is too sure of neither label for this.
         fitted = AppliedCalibration(thresholds={"a": 0.999, "b and c": 0.001})
         trained = replace(trained, calibration=fitted)
