@@ -25,8 +25,11 @@ def test_suite_loads_and_names_its_command(path: Path, tmp_path, monkeypatch) ->
     begun = ["model.init_from=runs/minilm"] if f"{command} --init" in header else []
     suite = load_suite(path, begun)
     assert suite.name == path.stem
-    # Without an option in its command, a suite says itself which model it begins with.
-    assert begun or all(row.config.training.init_from for row in suite.rows)
+    # Without `--init` in its command, a suite says itself which model it begins with.
+    assert begun or all(
+        row.config.training.init_from or row.config.training.distillation
+        for row in suite.rows
+    )
     assert len({row.config.name for row in suite.rows}) == keys.count("- name:")
 
 
