@@ -9,7 +9,7 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.serving.server.models.catalog import ModelSettings
 
 # Two exports take half a minute. Commands of docs/answering.md ask such models, too.
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.thorough(instead="test_a_chat_and_its_stream")
 
 TALKER, ANSWERER = "talker", "answerer"
 TALK = [
