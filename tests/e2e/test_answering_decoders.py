@@ -23,6 +23,7 @@ from transbeam.serving.base.trained_run import load_trained
 from transbeam.trainer.base.training_stage import build_trainable
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.input.batches import training_batches
+from transbeam.trainer.metrics.squad import token_f1
 from transbeam.trainer.run import train
 
 FILE = MODEL.format(kind="decoder") + TRAINING.replace("steps: 11", "steps: 4")
@@ -103,8 +104,13 @@ def test_an_evaluation_compares_written_answers_with_the_last_ones(
     )
     trained = json.loads((run.run_folder / "training/stage.json").read_text("utf-8"))
     assert found["loss"] == pytest.approx(trained["result"]["evaluation"]["loss"])
-    shares = [found["scores"][name]["score"] for name in ("exact_match", "f1")]
-    assert all(0 <= share <= 1 for share in shares)
+    pairs = [(answer["answer"], answer["target"]) for answer in answers]
+    expected = {
+        "exact_match": np.mean([written == target for written, target in pairs]),
+        "f1": np.mean([token_f1(written, target) for written, target in pairs]),
+    }
+    scores = {name: found["scores"][name]["score"] for name in expected}
+    assert scores == pytest.approx(expected)
 
 
 def test_a_teacher(taught, tmp_path: Path) -> None:
