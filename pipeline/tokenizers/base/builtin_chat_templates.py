@@ -1,7 +1,7 @@
 """Chat templates that a configuration can name."""
 
-# The system speaks first or not at all, then user and assistant take turns; messages of
-# other roles, such as of tools, may come between.
+# The beginning of the loop over messages. The system speaks first or not at all, then
+# user and assistant take turns; other roles, such as of tools, may come between.
 _TURNS = """\
 {% for message in messages %}
 {% set before = "" if loop.first else loop.previtem.role %}
